@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ate/async/task.hpp"
+
+namespace ate::v1alpha1 {
+class SnapshotManifest;
+}  // namespace ate::v1alpha1
+
+namespace ate::artifacts {
+
+/// SHA-256 of a regular file, as lower-case hex. Blocking: call on the pool.
+[[nodiscard]] Result<std::string> sha256_file(const std::string& path);
+[[nodiscard]] std::string sha256_text(const std::string& text);
+
+/// Content-addressed copies of what a snapshot needs to be restored (runsc now; VMM, kernel later):
+/// <stateDir>/assets/sha256/<hex>, 0755, written once, verified when adopted.
+class AssetStore {
+ public:
+  AssetStore(async::Context& context, std::string directory);
+  [[nodiscard]] Status prepare();
+  /// Copies `path` in (regular file, not group/world-writable, O_NOFOLLOW) and returns
+  /// "sha256:<hex>". `expected` ("" or "sha256:<hex>") must match: AssetInvalid names both.
+  [[nodiscard]] async::Task<Result<std::string>> import(std::string path, std::string expected);
+  /// Path of an asset that is there; AssetInvalid when it is missing.
+  [[nodiscard]] Result<std::string> path_of(const std::string& digest) const;
+
+ private:
+  async::Context& context_;
+  std::string directory_;
+};
+
+/// Snapshot directories: <stateDir>/snapshots/<id>/{manifest.json, payload...}. A snapshot exists
+/// when its manifest does; the manifest is written last, into `<id>.partial`, which is then
+/// renamed.
+class SnapshotStore {
+ public:
+  struct Options {
+    std::string directory;                   // <stateDir>/snapshots
+    std::int64_t reserve_bytes = 1LL << 30;  // NodeConfig.spec.diskReserve
+  };
+
+  SnapshotStore(async::Context& context, Options options);
+  ~SnapshotStore();
+  SnapshotStore(const SnapshotStore&) = delete;
+  SnapshotStore& operator=(const SnapshotStore&) = delete;
+  SnapshotStore(SnapshotStore&&) = delete;
+  SnapshotStore& operator=(SnapshotStore&&) = delete;
+
+  [[nodiscard]] Status prepare();
+
+  /// DiskFull (507) with neededBytes/freeBytes when free space - `expected_bytes` < reserve. Before
+  /// the pause.
+  [[nodiscard]] Status check_space(std::int64_t expected_bytes) const;
+  /// Creates the empty `<id>.partial` directory, 0700, and returns its path.
+  [[nodiscard]] async::Task<Result<std::string>> begin(std::string id);
+
+  /// fsyncs every payload file, drops it from the page cache where asked, hashes it (XXH3-128),
+  /// fills manifest.files, writes manifest.json, fsyncs, renames to <id>, fsyncs the parent.
+  /// Returns the SHA-256 of manifest.json and the bytes of it all.
+  struct Sealed {
+    std::string manifest_sha256;
+    std::int64_t bytes = 0;
+  };
+
+  [[nodiscard]] async::Task<Result<Sealed>> seal(
+      std::string id, std::shared_ptr<v1alpha1::SnapshotManifest> manifest);
+  /// Removes a partial or a whole snapshot's files (rename aside, then unlink). Idempotent.
+  [[nodiscard]] async::Task<Status> remove(std::string id);
+
+  /// Reads manifest.json, checks its SHA-256 against the store's row, its shape, the presence and
+  /// the size of every file. SnapshotCorrupt otherwise. Cheap: no payload is read.
+  struct Opened {
+    std::string directory;
+    std::shared_ptr<v1alpha1::SnapshotManifest> manifest;
+    bool trusted = false;  // (dev, ino, size, ctime) of all files match this boot's seal
+  };
+
+  [[nodiscard]] async::Task<Result<Opened>> open(std::string id, std::string manifest_sha256);
+  /// XXH3-128 of every payload file against the manifest; runs beside a restore. SnapshotCorrupt.
+  [[nodiscard]] async::Task<Status> verify_payload(Opened opened);
+
+  /// Ids of whole snapshots and of partial or discarded remains on disk.
+  struct Listing {
+    std::vector<std::string> complete;
+    std::vector<std::string> partial;
+  };
+
+  [[nodiscard]] async::Task<Result<Listing>> list();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace ate::artifacts

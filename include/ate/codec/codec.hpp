@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ate/util/result.hpp"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+/// The one reflection-driven mapper between JSON/YAML text and messages of proto/.
+namespace ate::codec {
+
+/// JSON text of a message: lowerCamelCase names, 64-bit integers as numbers, enumerators by name,
+/// unset fields left out except (nullable) -> null and (always). `kind` non-empty adds apiVersion
+/// and kind in front.
+[[nodiscard]] std::string to_json(const google::protobuf::Message& message, std::string_view kind);
+
+/// JSON object -> message. Unknown fields, wrong types, output-only fields, duplicate keys, depth >
+/// 32, trailing bytes: all problems at once, with their path. `kind` non-empty: optional
+/// apiVersion/kind members must match.
+[[nodiscard]] Status from_json(std::string_view text, std::string_view kind,
+                               google::protobuf::Message& message);
+
+/// RFC 7396 merge patch of `message` by JSON text; then checked as from_json does. `allowed`: the
+/// only field paths that the patch may touch (`metadata.labels`, `spec.idle`, ...); others are
+/// InvalidValue with the path.
+[[nodiscard]] Status merge_patch(std::string_view patch, const std::vector<std::string>& allowed,
+                                 google::protobuf::Message& message);
+
+/// One document of a YAML file.
+struct Document {
+  std::string api_version;
+  std::string kind;
+  std::uint32_t line = 1;  // where it starts
+  std::unique_ptr<google::protobuf::Message>
+      message;  // NodeConfig, ActorTemplate, WorkerPool, SandboxConfig; null when problems
+  std::vector<Problem> problems;
+};
+
+/// Splits at ^---(\s|$), pre-scans depth and aliases, parses each document (anchors, aliases, tags,
+/// duplicate keys are refused), maps it by its kind. Never throws; every problem carries line and
+/// column.
+[[nodiscard]] std::vector<Document> parse_yaml(std::string_view text, const std::string& file);
+
+/// SHA-256 of the deterministic serialization, as hex: equal for equal specs whatever their text.
+[[nodiscard]] std::string canonical_bytes(const google::protobuf::Message& message);
+
+}  // namespace ate::codec

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "ate/util/error.hpp"
+
+namespace ate::v1alpha1 {
+class ActorTemplate;
+class WorkerPool;
+class SandboxConfig;
+class NodeConfig;
+class Actor;
+}  // namespace ate::v1alpha1
+
+/// Every rule about a value, in one place; each function returns all problems, not the first.
+/// Fields of later work are found here and answered with NotYetSupported.
+namespace ate::core {
+
+[[nodiscard]] std::vector<Problem> validate(const v1alpha1::ActorTemplate& object);
+[[nodiscard]] std::vector<Problem> validate(const v1alpha1::WorkerPool& object);
+[[nodiscard]] std::vector<Problem> validate(const v1alpha1::SandboxConfig& object);
+[[nodiscard]] std::vector<Problem> validate(const v1alpha1::NodeConfig& object);
+/// Of a create request or the result of a patch.
+[[nodiscard]] std::vector<Problem> validate(const v1alpha1::Actor& object);
+
+/// Fills defaults (atespace, readyz period, restartPolicy, ...), so that equal meaning has an equal
+/// digest.
+void apply_defaults(v1alpha1::ActorTemplate& object);
+void apply_defaults(v1alpha1::WorkerPool& object);
+void apply_defaults(v1alpha1::SandboxConfig& object);
+void apply_defaults(v1alpha1::NodeConfig& object);
+
+}  // namespace ate::core

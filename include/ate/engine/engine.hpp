@@ -1,0 +1,198 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ate/async/task.hpp"
+#include "ate/util/clock.hpp"
+#include "ate/util/fd.hpp"
+#include "ate/util/log.hpp"
+
+namespace ate::v1alpha1 {
+class Actor;
+class Event;
+class Operation;
+class Snapshot;
+class Worker;
+}  // namespace ate::v1alpha1
+
+namespace ate::store {
+class Store;
+struct Loaded;
+}  // namespace ate::store
+
+namespace ate::objects {
+class Catalog;
+}  // namespace ate::objects
+
+namespace ate::artifacts {
+class SnapshotStore;
+}  // namespace ate::artifacts
+
+namespace ate::runtime {
+class Runtime;
+}  // namespace ate::runtime
+
+namespace ate::engine {
+
+/// Limits and periods; all from NodeConfig or fixed by design.md section 4.
+struct Options {
+  std::chrono::milliseconds operation_wait{60'000};  // a verb answers 202 after this
+  std::chrono::milliseconds park_limit{30'000};
+  std::size_t parked_total = 1024;
+  std::size_t parked_per_actor = 64;
+  std::size_t keep_operations = 10'000;
+  std::size_t keep_events = 100'000;
+  std::string boot_id;
+  bool enforcement = true;
+  std::string cgroup_root;  // shown in workers
+  std::int64_t gvisor_overhead_fixed = 72LL << 20;
+  std::int64_t gvisor_overhead_per_vcpu = 0;
+  double gvisor_overhead_percent = 0;
+};
+
+struct ActorKey {
+  std::string atespace;
+  std::string name;  // or uid
+};
+
+/// Who asked; ends up in the operation and in the audit line.
+struct Caller {
+  std::string request_id;
+  std::uint32_t uid = 0;
+};
+
+struct VerbOptions {
+  std::string scope;                               // "" = template's
+  bool boot = false;                               // resume {boot: true}
+  std::optional<std::chrono::milliseconds> grace;  // suspend/pause/delete with a graceful end
+  std::optional<std::string> if_match;
+  bool wait = true;  // false = Prefer: respond-async
+};
+
+/// Answer of a verb: the actor when it ended within the wait, and the operation in any case.
+struct VerbResult {
+  bool finished = false;                         // false -> 202 + Location of the operation
+  bool noop = false;                             // already there: 200, no new operation
+  std::shared_ptr<const v1alpha1::Actor> actor;  // null after delete
+  std::string operation;                         // "" when noop
+};
+
+struct ActorQuery {
+  std::string atespace;  // "" = all
+  std::vector<std::string> states;
+  std::string template_name;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::string after;  // page token: key of the last item
+  std::size_t limit = 100;
+};
+
+struct ActorPage {
+  std::vector<std::shared_ptr<const v1alpha1::Actor>> items;  // by atespace, name
+  std::string next;
+};
+
+/// The life of all actors: one writer per actor, journal before act, reconcile at start, idle
+/// policy, restart back-off, waking on demand. Reads never wait for a lifecycle operation.
+class Engine {
+ public:
+  Engine(async::Context& context, store::Store& store, objects::Catalog& catalog,
+         artifacts::SnapshotStore& snapshots, std::map<std::string, runtime::Runtime*> runtimes,
+         const Clock& clock, const Log& log, Options options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  Engine(Engine&&) = delete;
+  Engine& operator=(Engine&&) = delete;
+
+  /// Takes over what the store holds. Before serving.
+  [[nodiscard]] Status load(const store::Loaded& loaded);
+  /// Compares records with the host (core/reconcile) and ends, removes, marks; then opens the gate
+  /// for verbs. Verbs that come sooner get Unavailable; reads are served.
+  [[nodiscard]] async::Task<Status> reconcile();
+  /// Idle policy, restart back-off, trimming; until cancelled.
+  [[nodiscard]] async::Task<void> housekeeping();
+  /// Refuses new verbs, waits for running operations at most `grace`. Running actors are left
+  /// alone.
+  [[nodiscard]] async::Task<void> stop(std::chrono::milliseconds grace);
+
+  /// Next resource version; shared with the catalog.
+  [[nodiscard]] std::int64_t next_version();
+
+  // Actors. `json` is the request body.
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> create(
+      std::string atespace, std::string json, Caller caller);
+  [[nodiscard]] Result<std::shared_ptr<const v1alpha1::Actor>> get(const ActorKey& key) const;
+  [[nodiscard]] Result<ActorPage> list(const ActorQuery& query) const;
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> patch(
+      ActorKey key, std::string merge_patch, std::optional<std::string> if_match, Caller caller);
+  [[nodiscard]] async::Task<Result<VerbResult>> resume(ActorKey key, VerbOptions options,
+                                                       Caller caller);
+  [[nodiscard]] async::Task<Result<VerbResult>> pause(ActorKey key, VerbOptions options,
+                                                      Caller caller);
+  [[nodiscard]] async::Task<Result<VerbResult>> suspend(ActorKey key, VerbOptions options,
+                                                        Caller caller);
+  [[nodiscard]] async::Task<Result<VerbResult>> revert(ActorKey key, VerbOptions options,
+                                                       Caller caller);
+  [[nodiscard]] async::Task<Result<VerbResult>> remove(ActorKey key, bool force,
+                                                       VerbOptions options, Caller caller);
+  [[nodiscard]] async::Task<Status> signal(ActorKey key, int signo, Caller caller);
+
+  /// Connected socket to a port of the actor, resuming it first when it is PAUSED or SUSPENDED
+  /// (single flight; parked at most park_limit, then NoFreeWorker/Unavailable with
+  /// retryAfterSeconds). StateConflict for EXITED and CRASHED.
+  [[nodiscard]] async::Task<Result<UniqueFd>> connect(ActorKey key, std::uint16_t port);
+  /// Marks activity for the idle policy. While a hold lives the actor is not idle.
+  void touch(const std::string& uid);
+
+  // Snapshots.
+  [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Snapshot>> snapshots(
+      const std::optional<ActorKey>& actor) const;
+  [[nodiscard]] Result<std::shared_ptr<const v1alpha1::Snapshot>> snapshot(
+      const std::string& id) const;
+  /// Reads every byte against the manifest. SnapshotCorrupt.
+  [[nodiscard]] async::Task<Status> verify_snapshot(std::string id);
+  /// InUse naming the actors that name it.
+  [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, Caller caller);
+
+  // Workers.
+  [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Worker>> workers() const;
+  [[nodiscard]] Result<std::shared_ptr<const v1alpha1::Worker>> worker(
+      const std::string& name) const;
+
+  // Operations and events: running ones from memory, finished ones from the store.
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Operation>>> operation(
+      std::string id);
+  /// Waits until the operation ended or `limit` passed, then returns it.
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Operation>>> wait_operation(
+      std::string id, std::chrono::milliseconds limit);
+  /// Completes when an event newer than `seen` was committed (or `limit` passed); returns the
+  /// newest id.
+  [[nodiscard]] async::Task<std::int64_t> wait_event(std::int64_t seen,
+                                                     std::chrono::milliseconds limit);
+  [[nodiscard]] std::int64_t last_event() const noexcept;
+
+  /// Called by the catalog when a pool, template or sandbox config changed.
+  void on_object_change();
+
+  /// For /readyz: name -> (ok, detail).
+  struct Check {
+    std::string name;
+    bool ok = false;
+    std::string detail;
+  };
+
+  [[nodiscard]] std::vector<Check> checks() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace ate::engine

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ate/async/task.hpp"
+
+namespace ate::v1alpha1 {
+class ActorRecord;
+class Operation;
+class Event;
+class Snapshot;
+}  // namespace ate::v1alpha1
+
+namespace ate::store {
+
+/// A stored object of the catalog (template generation, pool, sandbox config) as deterministic
+/// bytes.
+struct ObjectRow {
+  std::string kind;      // ActorTemplate | WorkerPool | SandboxConfig
+  std::string atespace;  // "" for node-global kinds
+  std::string name;
+  std::int64_t generation = 0;
+  std::string digest;   // of the canonical spec
+  std::string source;   // "api" or the path of the owning file
+  bool hidden = false;  // deleted, kept because something names it
+  std::string bytes;    // serialized message, status cleared
+};
+
+/// One transaction: state, assignment, operation and event change together or not at all
+/// (design.md section 7). Messages are copied in; pointers are never null.
+struct Batch {
+  std::vector<std::shared_ptr<const v1alpha1::ActorRecord>> put_actors;
+  std::vector<std::string> delete_actors;  // uids
+  std::vector<std::shared_ptr<const v1alpha1::Operation>> put_operations;
+  std::vector<std::shared_ptr<v1alpha1::Event>> events;  // id is assigned by commit and filled in
+  std::vector<std::shared_ptr<const v1alpha1::Snapshot>> put_snapshots;
+  std::vector<std::string> delete_snapshots;  // ids
+  std::vector<ObjectRow> put_objects;
+  std::vector<ObjectRow> delete_objects;  // by kind, atespace, name, generation (0 = all)
+  std::vector<std::pair<std::string, std::string>> put_meta;
+};
+
+struct Loaded {
+  std::vector<std::shared_ptr<v1alpha1::ActorRecord>> actors;
+  std::vector<std::shared_ptr<v1alpha1::Snapshot>> snapshots;
+  std::vector<ObjectRow> objects;
+  std::vector<std::shared_ptr<v1alpha1::Operation>> running_operations;
+  std::vector<std::pair<std::string, std::string>> meta;
+  std::int64_t last_event_id = 0;
+  std::int64_t last_resource_version = 0;  // highest in any row
+};
+
+struct OperationQuery {
+  std::string after;  // page token: operations older than this id; newest first
+  std::size_t limit = 100;
+  std::optional<std::string> actor_uid;
+  std::optional<std::string> state;
+};
+
+struct EventQuery {
+  std::int64_t since = 0;  // ids greater than this, oldest first
+  std::size_t limit = 100;
+  std::optional<std::string> actor_uid;
+};
+
+/// What engine and objects see of persistence; tests have a fake with scripted failures.
+class Store {
+ public:
+  virtual ~Store() = default;
+  /// Everything that is kept in memory. Once, at start; blocking.
+  [[nodiscard]] virtual Result<Loaded> load() = 0;
+  /// Durable when it returns (WAL, synchronous=FULL). Batches that arrive while one is written
+  /// share the next transaction (group commit); they keep their order. DiskFull, Internal: nothing
+  /// of the batch happened.
+  [[nodiscard]] virtual async::Task<Status> commit(Batch batch) = 0;
+  [[nodiscard]] virtual async::Task<Result<std::vector<std::shared_ptr<v1alpha1::Operation>>>>
+  operations(OperationQuery query) = 0;
+  [[nodiscard]] virtual async::Task<Result<std::shared_ptr<v1alpha1::Operation>>> operation(
+      std::string id) = 0;
+  [[nodiscard]] virtual async::Task<Result<std::vector<std::shared_ptr<v1alpha1::Event>>>> events(
+      EventQuery query) = 0;
+  /// First event id that is still kept (for `resync`).
+  [[nodiscard]] virtual async::Task<Result<std::int64_t>> first_event_id() = 0;
+  /// Deletes finished operations and events beyond the given counts; keeps everything running.
+  [[nodiscard]] virtual async::Task<Status> trim(std::size_t keep_operations,
+                                                 std::size_t keep_events) = 0;
+  /// Waits for the writer, checkpoints the WAL, closes.
+  [[nodiscard]] virtual async::Task<void> close() = 0;
+};
+
+/// Opens (creates, migrates) <path>. Takes a lock so that a second daemon fails with Unavailable.
+/// Refuses a file that is not a database, a newer schema, wrong modes: Internal with the fix in the
+/// text.
+[[nodiscard]] Result<std::unique_ptr<Store>> open_sqlite(async::Context& context,
+                                                         const std::string& path);
+
+}  // namespace ate::store

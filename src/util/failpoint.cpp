@@ -1,0 +1,55 @@
+#include "ate/util/failpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+namespace ate {
+
+namespace {
+
+constexpr std::array<std::string_view, 0> kNames{};
+
+}  // namespace
+
+std::span<const std::string_view> failpoint_names() {
+  return kNames;
+}
+
+bool failpoints_enabled() noexcept {
+#ifdef ATE_FAILPOINTS
+  return true;
+#else
+  return false;
+#endif
+}
+
+#ifdef ATE_FAILPOINTS
+bool failpoint(std::string_view name) {
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+    std::abort();  // a failpoint that the sweep does not know is never tested
+  }
+  const char* armed = std::getenv("ATE_FAILPOINT");
+  if (armed == nullptr) {
+    return false;
+  }
+  const std::string_view text(armed);
+  const std::size_t equals = text.find('=');
+  if (text.substr(0, equals) != name) {
+    return false;
+  }
+  const std::string_view action =
+      equals == std::string_view::npos ? "kill" : text.substr(equals + 1);
+  if (action == "error") {
+    static bool used = false;
+    return !std::exchange(used, true);
+  }
+  static_cast<void>(::raise(action == "stall" ? SIGSTOP : SIGKILL));
+  return false;
+}
+#endif
+
+}  // namespace ate
