@@ -174,6 +174,9 @@ class Runtime {
   [[nodiscard]] virtual async::Task<Status> purge(Leftover leftover) = 0;
   /// Removes what an actor owns on disk beside snapshots (logs, overlay): after delete.
   [[nodiscard]] virtual async::Task<Status> forget_actor(std::string uid) = 0;
+  /// Waits for background teardown, then gives up what was made ahead. Sandboxes go on running.
+  /// The default does nothing.
+  [[nodiscard]] virtual async::Task<void> shutdown();
 };
 
 }  // namespace ate::runtime
