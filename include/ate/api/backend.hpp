@@ -1,0 +1,109 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ate/async/task.hpp"
+#include "ate/engine/engine.hpp"
+#include "ate/objects/catalog.hpp"
+
+namespace ate::api {
+
+/// One line of /readyz.
+using Check = engine::Engine::Check;
+
+enum class Verb : std::uint8_t { Resume, Pause, Suspend, Revert, Delete, DeleteForce };
+
+/// What the routes need from the rest of the daemon; daemon/compose.cpp implements it with the
+/// engine, the catalog and the store, unit tests with a fake. Values and errors as in
+/// engine/engine.hpp and objects/catalog.hpp.
+class Backend {
+ public:
+  Backend() = default;
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  Backend(Backend&&) = delete;
+  Backend& operator=(Backend&&) = delete;
+
+  // Node.
+  [[nodiscard]] virtual std::vector<Check> checks() const = 0;
+  /// "required" or "off"; shown by /readyz.
+  [[nodiscard]] virtual std::string enforcement() const = 0;
+
+  // Objects.
+  using Template = std::shared_ptr<const v1alpha1::ActorTemplate>;
+  using Pool = std::shared_ptr<const v1alpha1::WorkerPool>;
+  using Config = std::shared_ptr<const v1alpha1::SandboxConfig>;
+  [[nodiscard]] virtual std::vector<Template> templates(const std::string& atespace) const = 0;
+  [[nodiscard]] virtual std::vector<Pool> pools() const = 0;
+  [[nodiscard]] virtual std::vector<Config> sandbox_configs() const = 0;
+  [[nodiscard]] virtual Template find_template(const std::string& atespace,
+                                               const std::string& name) const = 0;
+  [[nodiscard]] virtual Pool find_pool(const std::string& name) const = 0;
+  [[nodiscard]] virtual Config find_sandbox_config(const std::string& name) const = 0;
+  [[nodiscard]] virtual async::Task<Result<objects::Catalog::Put>> put_object(
+      objects::Kind kind, std::string atespace, std::string name, std::string json,
+      std::optional<std::string> if_match) = 0;
+  [[nodiscard]] virtual async::Task<Status> remove_object(objects::Kind kind, std::string atespace,
+                                                          std::string name,
+                                                          std::optional<std::string> if_match) = 0;
+  [[nodiscard]] virtual std::vector<objects::Catalog::FileStatus> files() const = 0;
+
+  // Actors.
+  using Actor = std::shared_ptr<const v1alpha1::Actor>;
+  [[nodiscard]] virtual async::Task<Result<Actor>> create(std::string atespace, std::string json,
+                                                          engine::Caller caller) = 0;
+  [[nodiscard]] virtual Result<Actor> actor(const engine::ActorKey& key) const = 0;
+  [[nodiscard]] virtual Result<engine::ActorPage> actors(const engine::ActorQuery& query) const = 0;
+  [[nodiscard]] virtual async::Task<Result<Actor>> patch(engine::ActorKey key, std::string patch,
+                                                         std::optional<std::string> if_match,
+                                                         engine::Caller caller) = 0;
+  [[nodiscard]] virtual async::Task<Result<engine::VerbResult>> run(Verb verb, engine::ActorKey key,
+                                                                    engine::VerbOptions options,
+                                                                    engine::Caller caller) = 0;
+  [[nodiscard]] virtual async::Task<Status> signal(engine::ActorKey key, int signo,
+                                                   engine::Caller caller) = 0;
+  [[nodiscard]] virtual async::Task<Result<UniqueFd>> connect(engine::ActorKey key,
+                                                              std::uint16_t port) = 0;
+  virtual void touch(const std::string& uid) = 0;
+  /// Where the actor's stdio files are.
+  [[nodiscard]] virtual std::string log_directory(const std::string& uid) const = 0;
+
+  // Snapshots and workers.
+  using Snapshot = std::shared_ptr<const v1alpha1::Snapshot>;
+  using Worker = std::shared_ptr<const v1alpha1::Worker>;
+  [[nodiscard]] virtual std::vector<Snapshot> snapshots(
+      const std::optional<engine::ActorKey>& actor) const = 0;
+  [[nodiscard]] virtual Result<Snapshot> snapshot(const std::string& id) const = 0;
+  [[nodiscard]] virtual async::Task<Status> verify_snapshot(std::string id) = 0;
+  [[nodiscard]] virtual async::Task<Status> remove_snapshot(std::string id,
+                                                            engine::Caller caller) = 0;
+  [[nodiscard]] virtual std::vector<Worker> workers() const = 0;
+  [[nodiscard]] virtual Result<Worker> worker(const std::string& name) const = 0;
+
+  // Journal.
+  using Operation = std::shared_ptr<const v1alpha1::Operation>;
+  using Event = std::shared_ptr<const v1alpha1::Event>;
+  /// Newest first, older than `after` ("" = from the newest).
+  [[nodiscard]] virtual async::Task<Result<std::vector<Operation>>> operations(
+      std::string after, std::size_t limit, std::optional<std::string> actor_uid,
+      std::optional<std::string> state) = 0;
+  /// The operation once it has ended, or as it is when `wait` has passed.
+  [[nodiscard]] virtual async::Task<Result<Operation>> operation(
+      std::string id, std::chrono::milliseconds wait) = 0;
+  /// Ids greater than `since`, oldest first.
+  [[nodiscard]] virtual async::Task<Result<std::vector<Event>>> events(std::int64_t since,
+                                                                       std::size_t limit) = 0;
+  [[nodiscard]] virtual async::Task<Result<std::int64_t>> first_event_id() = 0;
+  [[nodiscard]] virtual std::int64_t last_event() const = 0;
+  /// Completes when an event newer than `seen` exists or `limit` has passed.
+  [[nodiscard]] virtual async::Task<std::int64_t> wait_event(std::int64_t seen,
+                                                             std::chrono::milliseconds limit) = 0;
+};
+
+}  // namespace ate::api
