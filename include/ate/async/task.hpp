@@ -27,11 +27,15 @@ struct Context {
   boost::asio::thread_pool& pool;
 };
 
+/// Every wait of this module throws boost::system::system_error(operation_aborted) when its
+/// coroutine is cancelled, never an error value: nobody can take a cancellation for a failure.
+
 /// Waits on the loop. Only for deadlines, periods and back-off that come from configuration.
 [[nodiscard]] Task<void> sleep_for(std::chrono::nanoseconds duration);
 
 /// Runs `work` on the pool and resumes on the loop with what it returned. `work` must bound itself:
-/// a deadline around this does not free the thread. Exceptions must not leave `work`.
+/// a deadline around this does not free the thread, and a cancelled coroutine resumes only when the
+/// job has ended. What `work` throws is thrown here.
 [[nodiscard]] Task<void> run_blocking_erased(Context& context, std::function<void()> work);
 
 template <class F>
@@ -45,8 +49,8 @@ template <class F>
 }
 
 /// Waits until `fd` is readable (pidfd, eventfd, inotify, netlink). Never on an fd shared with a
-/// child: async_wait sets O_NONBLOCK on the open file description. `fd` is borrowed and must stay
-/// open.
+/// child: async_wait sets O_NONBLOCK on the open file description. `fd` is borrowed and must be open
+/// at the call; several may wait on the same fd.
 [[nodiscard]] Task<Status> wait_readable(int fd);
 /// Waits for POLLPRI (cgroup.events).
 [[nodiscard]] Task<Status> wait_priority(int fd);
