@@ -12,11 +12,11 @@ RULES = [
     (("src", "include"), re.compile(r"\bdetached\b"), "detached swallows exceptions: use TaskScope::spawn"),
     (("src", "include"), re.compile(r"\bstd::system\(|[^_\w.]fork\(\)|\bvfork\(\)|\bpopen\("), "children are started by os/process only"),
     (("src", "include"), re.compile(r"\bwaitpid\(\s*-1"), "reaping is async/reaper's alone"),
-    (("src", "include"), re.compile(r"\bsleep_for\(\s*std::chrono|\busleep\(|\bnanosleep\("), "nothing sleeps for some time: wait for the event"),
+    (("src", "include"), re.compile(r"this_thread::sleep|\busleep\(|\bnanosleep\(|::sleep\("), "nothing sleeps for some time: wait for the event"),
     (("src", "include"), re.compile(r"\b(getaddrinfo|getpwnam|getgrnam|getpwuid|dlopen)\("), "does not work in a static binary"),
     (("src", "include", "tests"), re.compile(r"\b(TODO|FIXME|XXX)\b"), "finish it, or say it in the issue's closing note"),
     (("tests",), re.compile(r"(REQUIRE|CHECK)\(\s*(true|1)\s*\)"), "an assertion that can't fail"),
-    (("tests",), re.compile(r"\bsleep_for\(|\busleep\(|time\.sleep\((?!POLL)"), "tests wait for events, not for time"),
+    (("tests",), re.compile(r"this_thread::sleep|\busleep\(|::sleep\(|time\.sleep\((?!POLL)"), "tests wait for events, not for time"),
 ]
 TOP_LEVEL = {"meson.build", "meson_options.txt", "src", "include", "subprojects", "proto", "systemd", "tests", "examples", "docs",
              "README.md", "LICENSE", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
