@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 namespace ate::core {
 
@@ -28,8 +29,8 @@ std::vector<std::size_t> purge_order(const std::vector<Remains>& remains) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
   }
-  std::stable_sort(order.begin(), order.end(), [&remains](std::size_t a, std::size_t b) {
-    return rank(remains[a].kind) < rank(remains[b].kind);
+  std::sort(order.begin(), order.end(), [&remains](std::size_t a, std::size_t b) {
+    return std::pair(rank(remains[a].kind), a) < std::pair(rank(remains[b].kind), b);
   });
   return order;
 }

@@ -27,10 +27,6 @@ class Store;
 struct Loaded;
 }  // namespace ate::store
 
-namespace ate::objects {
-class Catalog;
-}  // namespace ate::objects
-
 namespace ate::artifacts {
 class SnapshotStore;
 }  // namespace ate::artifacts
@@ -41,12 +37,16 @@ class Runtime;
 
 namespace ate::engine {
 
+class Templates;
+
 /// Limits and periods; all from NodeConfig or fixed by design.md section 4.
 struct Options {
   std::chrono::milliseconds operation_wait{60'000};  // a verb answers 202 after this
   std::chrono::milliseconds park_limit{30'000};
   std::size_t parked_total = 1024;
   std::size_t parked_per_actor = 64;
+  std::chrono::milliseconds dial_timeout{5'000};
+  std::chrono::milliseconds tick{1'000};  // of housekeeping
   std::size_t keep_operations = 10'000;
   std::size_t keep_events = 100'000;
   std::string boot_id;
@@ -55,6 +55,9 @@ struct Options {
   std::int64_t gvisor_overhead_fixed = 72LL << 20;
   std::int64_t gvisor_overhead_per_vcpu = 0;
   double gvisor_overhead_percent = 0;
+  /// Renders the error of a failed operation as it is stored and served: (error, instance, request
+  /// id) -> problem document (api::problem_document). Unset: type-less document with the detail.
+  std::function<std::string(const Error&, const std::string&, const std::string&)> render_error;
 };
 
 struct ActorKey {
@@ -102,7 +105,7 @@ struct ActorPage {
 /// policy, restart back-off, waking on demand. Reads never wait for a lifecycle operation.
 class Engine {
  public:
-  Engine(async::Context& context, store::Store& store, objects::Catalog& catalog,
+  Engine(async::Context& context, store::Store& store, Templates& templates,
          artifacts::SnapshotStore& snapshots, std::map<std::string, runtime::Runtime*> runtimes,
          const Clock& clock, const Log& log, Options options);
   ~Engine();
@@ -150,6 +153,7 @@ class Engine {
   [[nodiscard]] async::Task<Result<UniqueFd>> connect(ActorKey key, std::uint16_t port);
   /// Marks activity for the idle policy. While a hold lives the actor is not idle.
   void touch(const std::string& uid);
+  [[nodiscard]] std::shared_ptr<void> hold(const std::string& uid);
 
   // Snapshots.
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Snapshot>> snapshots(
@@ -178,6 +182,9 @@ class Engine {
                                                      std::chrono::milliseconds limit);
   [[nodiscard]] std::int64_t last_event() const noexcept;
 
+  /// For objects::References: true while an actor or snapshot names that generation.
+  [[nodiscard]] bool template_in_use(const std::string& atespace, const std::string& name,
+                                     std::int64_t generation) const;
   /// Called by the catalog when a pool, template or sandbox config changed.
   void on_object_change();
 
