@@ -510,9 +510,11 @@ Moved move_pointers(const Pointers& pointers, const Settled& settled) {
       moved.garbage.push_back(std::exchange(moved.pointers.pause, pointers.pending));
       break;
     case Promote::PauseToCommitted:
-      moved.garbage.push_back(
-          std::exchange(moved.pointers.committed, std::exchange(moved.pointers.pause, {})));
       moved.garbage.push_back(pointers.pending);
+      if (!pointers.pause.empty()) {  // never give up the committed one for nothing
+        moved.garbage.push_back(
+            std::exchange(moved.pointers.committed, std::exchange(moved.pointers.pause, {})));
+      }
       break;
   }
   if (settled.drop_pause) {
