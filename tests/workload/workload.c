@@ -1,0 +1,285 @@
+// The actor of the integration tests: a threaded HTTP server whose behaviour is chosen by the path. Its counter lives in memory.
+//   /count            raises and answers the counter        /readyz          200
+//   /echo             answers the request's body             /big?n=BYTES     answers that many bytes
+//   /write?path=&data= writes a file                         /read?path=      reads one
+//   /print?line=      a line on stdout                       /complain?line=  a line on stderr
+//   /env?name=        an environment variable                /whoami          uid gid cwd hostname
+//   /alloc?mib=       touches that much memory               /random          16 bytes of /dev/urandom in hex
+//   /exit?code=       ends with that code                    /abort           ends by SIGABRT
+//   /slow?ms=         answers after a while                  /time            seconds since 1970
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static unsigned long counter;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int write_all(int fd, const void *data, size_t size) {
+  const char *at = data;
+  while (size > 0) {
+    const ssize_t done = write(fd, at, size);
+    if (done <= 0) {
+      return -1;
+    }
+    at += done;
+    size -= (size_t)done;
+  }
+  return 0;
+}
+
+static void reply(int fd, int status, const char *body, size_t size) {
+  char head[256];
+  const int length = snprintf(head, sizeof head,
+                              "HTTP/1.1 %d X\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                              status, size);
+  if (write_all(fd, head, (size_t)length) == 0) {
+    write_all(fd, body, size);
+  }
+}
+
+static void parameter(const char *target, const char *name, char *out, size_t limit) {
+  out[0] = '\0';
+  const char *at = strchr(target, '?');
+  const size_t length = strlen(name);
+  while (at != NULL) {
+    ++at;
+    if (strncmp(at, name, length) == 0 && at[length] == '=') {
+      snprintf(out, limit, "%s", at + length + 1);
+      char *end = strpbrk(out, "&");
+      if (end != NULL) {
+        *end = '\0';
+      }
+      return;
+    }
+    at = strchr(at, '&');
+  }
+}
+
+static int is(const char *target, const char *path) {
+  const size_t length = strlen(path);
+  return strncmp(target, path, length) == 0 && (target[length] == '\0' || target[length] == '?');
+}
+
+static void echo(int fd, char *head, size_t used) {
+  char *end = strstr(head, "\r\n\r\n") + 4;
+  size_t have = used - (size_t)(end - head);
+  const char *field = strcasestr(head, "\r\ncontent-length:");
+  unsigned long long expected = field != NULL ? strtoull(field + 17, NULL, 10) : 0;
+  char line[256];
+  const int chunked = strcasestr(head, "\r\ntransfer-encoding: chunked") != NULL;
+  if (chunked) {  // answered as a count: the tests compare bytes by their number and the daemon's by content elsewhere
+    unsigned long long total = have;
+    char buffer[65536];
+    char last[5] = "";
+    for (;;) {
+      if (have >= 5) {
+        memcpy(last, end + have - 5, 5);
+      }
+      if (memcmp(last, "0\r\n\r\n", 5) == 0) {
+        break;
+      }
+      const ssize_t got = read(fd, buffer, sizeof buffer);
+      if (got <= 0) {
+        return;
+      }
+      total += (unsigned long long)got;
+      if (got >= 5) {
+        memcpy(last, buffer + got - 5, 5);
+      }
+      have = 0;
+    }
+    const int n = snprintf(line, sizeof line, "chunked %llu\n", total);
+    reply(fd, 200, line, (size_t)n);
+    return;
+  }
+  const int n = snprintf(line, sizeof line, "HTTP/1.1 200 OK\r\nContent-Length: %llu\r\nConnection: close\r\n\r\n", expected);
+  if (write_all(fd, line, (size_t)n) != 0 || write_all(fd, end, have) != 0) {
+    return;
+  }
+  expected -= have;
+  char buffer[65536];
+  while (expected > 0) {
+    const ssize_t got = read(fd, buffer, sizeof buffer);
+    if (got <= 0 || write_all(fd, buffer, (size_t)got) != 0) {
+      return;
+    }
+    expected -= (unsigned long long)got;
+  }
+}
+
+static void big(int fd, unsigned long long bytes) {
+  char buffer[65536];
+  memset(buffer, 'x', sizeof buffer);
+  const int n = snprintf(buffer, sizeof buffer, "HTTP/1.1 200 OK\r\nContent-Length: %llu\r\nConnection: close\r\n\r\n", bytes);
+  if (write_all(fd, buffer, (size_t)n) != 0) {
+    return;
+  }
+  memset(buffer, 'x', sizeof buffer);
+  while (bytes > 0) {
+    const size_t part = bytes < sizeof buffer ? (size_t)bytes : sizeof buffer;
+    if (write_all(fd, buffer, part) != 0) {
+      return;
+    }
+    bytes -= part;
+  }
+}
+
+static void handle(int fd) {
+  static __thread char head[65536];
+  size_t used = 0;
+  for (;;) {
+    const ssize_t got = read(fd, head + used, sizeof head - 1 - used);
+    if (got <= 0) {
+      return;
+    }
+    used += (size_t)got;
+    head[used] = '\0';
+    if (strstr(head, "\r\n\r\n") != NULL) {
+      break;
+    }
+  }
+  char target[4096] = "";
+  sscanf(head, "%*s %4095s", target);
+  char value[4096];
+  char body[8192];
+  int n = 0;
+  if (is(target, "/count")) {
+    pthread_mutex_lock(&lock);
+    n = snprintf(body, sizeof body, "%lu\n", ++counter);
+    pthread_mutex_unlock(&lock);
+  } else if (is(target, "/readyz")) {
+    n = snprintf(body, sizeof body, "ready\n");
+  } else if (is(target, "/echo")) {
+    echo(fd, head, used);
+    return;
+  } else if (is(target, "/big")) {
+    parameter(target, "n", value, sizeof value);
+    big(fd, strtoull(value, NULL, 10));
+    return;
+  } else if (is(target, "/target")) {
+    n = snprintf(body, sizeof body, "%s\n", target);
+  } else if (is(target, "/head")) {
+    reply(fd, 200, head, used);
+    return;
+  } else if (is(target, "/print") || is(target, "/complain")) {
+    parameter(target, "line", value, sizeof value);
+    FILE *out = is(target, "/print") ? stdout : stderr;
+    fprintf(out, "%s\n", value);
+    fflush(out);
+    n = snprintf(body, sizeof body, "ok\n");
+  } else if (is(target, "/write")) {
+    parameter(target, "path", value, sizeof value);
+    FILE *file = fopen(value, "w");
+    parameter(target, "data", value, sizeof value);
+    if (file == NULL || fputs(value, file) < 0 || fclose(file) != 0) {
+      reply(fd, 500, "write failed\n", 13);
+      return;
+    }
+    n = snprintf(body, sizeof body, "ok\n");
+  } else if (is(target, "/read")) {
+    parameter(target, "path", value, sizeof value);
+    FILE *file = fopen(value, "r");
+    if (file == NULL) {
+      reply(fd, 404, "no such file\n", 13);
+      return;
+    }
+    n = (int)fread(body, 1, sizeof body, file);
+    fclose(file);
+  } else if (is(target, "/env")) {
+    parameter(target, "name", value, sizeof value);
+    const char *text = getenv(value);
+    n = snprintf(body, sizeof body, "%s\n", text != NULL ? text : "");
+  } else if (is(target, "/whoami")) {
+    char name[256] = "";
+    char directory[1024] = "";
+    gethostname(name, sizeof name - 1);
+    if (getcwd(directory, sizeof directory) == NULL) {
+      directory[0] = '\0';
+    }
+    n = snprintf(body, sizeof body, "%u %u %s %s\n", getuid(), getgid(), directory, name);
+  } else if (is(target, "/alloc")) {
+    parameter(target, "mib", value, sizeof value);
+    const size_t size = strtoul(value, NULL, 10) << 20;
+    unsigned char *memory = malloc(size);
+    for (size_t i = 0; memory != NULL && i < size; i += 8) {
+      memory[i] = (unsigned char)(i * 2654435761U >> 13);
+    }
+    n = snprintf(body, sizeof body, "%s\n", memory != NULL ? "ok" : "no memory");
+  } else if (is(target, "/random")) {
+    unsigned char bytes[16] = {0};
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+      reply(fd, 500, "no entropy\n", 11);
+      return;
+    }
+    for (size_t i = 0; i < sizeof bytes; ++i) {
+      n += snprintf(body + n, sizeof body - (size_t)n, "%02x", bytes[i]);
+    }
+  } else if (is(target, "/time")) {
+    n = snprintf(body, sizeof body, "%lld\n", (long long)time(NULL));
+  } else if (is(target, "/slow")) {
+    parameter(target, "ms", value, sizeof value);
+    poll(NULL, 0, atoi(value));
+    n = snprintf(body, sizeof body, "slow\n");
+  } else if (is(target, "/exit")) {
+    parameter(target, "code", value, sizeof value);
+    _exit(atoi(value));
+  } else if (is(target, "/abort")) {
+    abort();
+  } else {
+    reply(fd, 404, "no such path\n", 13);
+    return;
+  }
+  reply(fd, 200, body, (size_t)n);
+}
+
+static void *worker(void *argument) {
+  const int fd = (int)(intptr_t)argument;
+  handle(fd);
+  shutdown(fd, SHUT_WR);
+  char drain[4096];
+  while (read(fd, drain, sizeof drain) > 0) {
+  }
+  close(fd);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  signal(SIGPIPE, SIG_IGN);
+  if (argc > 1 && strcmp(argv[1], "fail") == 0) {
+    fprintf(stderr, "refusing to start\n");
+    return argc > 2 ? atoi(argv[2]) : 3;
+  }
+  const char *port = getenv("PORT");
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  address.sin_port = htons((uint16_t)atoi(port != NULL ? port : "8080"));
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 128) != 0) {
+    perror("listen");
+    return 1;
+  }
+  printf("listening\n");
+  fflush(stdout);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 256 * 1024);
+  for (;;) {
+    const int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    pthread_t thread;
+    if (client >= 0 && pthread_create(&thread, &attributes, worker, (void *)(intptr_t)client) != 0) {
+      close(client);
+    }
+  }
+}
