@@ -42,9 +42,11 @@ struct Process {
   UniqueFd pidfd;
 };
 
-/// clone3(CLONE_PIDFD [| CLONE_INTO_CGROUP] | CLONE_CLEAR_SIGHAND), signal mask and dispositions
-/// reset, fd allow-list, exec error through a pipe. stdin/stdout/stderr not named in `fds` become
-/// /dev/null opened by us (never inherited).
+/// clone3(CLONE_PIDFD [| CLONE_INTO_CGROUP] | CLONE_CLEAR_SIGHAND | CLONE_VM | CLONE_VFORK): the
+/// calling thread waits until the child has exec'd, at a cost that doesn't grow with our memory.
+/// Signal mask and dispositions reset, fd allow-list; a failed exec is an error here, its child is
+/// reaped. stdin/stdout/stderr not named in `fds` become /dev/null opened by us (never inherited).
+/// A die_with_parent child dies with the calling *thread*.
 [[nodiscard]] Result<Process> spawn(const SpawnPlan& plan);
 
 /// Opens a pidfd for `id` after checking the start time; NotFound when that process is gone.
