@@ -11,7 +11,10 @@ namespace ate {
 
 namespace {
 
-constexpr std::array<std::string_view, 0> kNames{};
+constexpr auto kNames = std::to_array<std::string_view>({
+    "store-commit-before",
+    "store-commit-after",
+});
 
 }  // namespace
 

@@ -1,0 +1,129 @@
+#include "store/open.hpp"
+
+#include <array>
+
+#include "store/files.hpp"
+#include "store/schema.hpp"
+
+namespace ate::store {
+
+namespace {
+
+// Checking costs about 6 ms per MiB from a cold disk; history may be large and is not needed to
+// run actors, so it gets what time is left of the start.
+constexpr std::int64_t kHistoryCheckMs = 150;
+
+Status secure(Database& database) {
+  ATE_TRY(database.harden());
+  return database.execute(
+      "PRAGMA busy_timeout = 5000;"
+      "PRAGMA trusted_schema = OFF;"
+      "PRAGMA cell_size_check = ON;"
+      "PRAGMA foreign_keys = ON;"
+      "PRAGMA mmap_size = 0;"
+      "PRAGMA temp_store = MEMORY;"
+      "PRAGMA secure_delete = ON;"
+      "PRAGMA synchronous = FULL;");
+}
+
+Status use_log(Database& database, const std::string& path) {
+  ATE_ASSIGN(const std::string mode, database.query_text("PRAGMA journal_mode = WAL"));
+  if (mode != "wal") {
+    return fail(Errc::Internal, path + ": write-ahead logging is not possible here (journal_mode " +
+                                    mode + "); the state directory needs a local file system");
+  }
+  // Checkpoints are ours alone (Writer), so that no commit pays for one while others wait.
+  return database.execute(
+      "PRAGMA wal_autocheckpoint = 0;"
+      "PRAGMA journal_size_limit = 33554432;");
+}
+
+/// A new database appears under its name only when it is complete, so that an empty or foreign file
+/// there is always damage and never half a creation.
+Status create(const std::string& path) {
+  const std::string partial = path + ".new";
+  ATE_TRY(create_empty(partial));
+  {
+    ATE_ASSIGN(Database database, Database::open(partial, Database::Mode::Create));
+    ATE_TRY(secure(database));
+    ATE_TRY(database.execute("PRAGMA application_id = " + std::to_string(kApplicationId)));
+    ATE_TRY(migrate(database, partial, migrations()));
+  }
+  return publish(partial, path);
+}
+
+Status damaged(const std::string& path, const std::string& what) {
+  return fail(Errc::Internal, path + " is damaged (" + what +
+                                  "). It was left as it is: put a backup in its place; " + path +
+                                  ".before-v<N> is the copy made before the last migration.");
+}
+
+Status check_table(Database& database, const std::string& path, const std::string& table) {
+  Result<std::string> verdict = database.query_text("PRAGMA quick_check('" + table + "')");
+  if (!verdict) {
+    switch (failure_of(verdict.error())) {
+      case Failure::Interrupted:
+        return {};  // out of time: only history is checked under a limit
+      case Failure::Damaged:
+        return damaged(path, verdict.error().message());
+      case Failure::Constraint:
+      case Failure::DiskFull:
+      case Failure::Busy:
+      case Failure::InputOutput:
+      case Failure::Other:
+        return fail(std::move(verdict).error().context("checking " + path));
+    }
+  }
+  return *verdict == "ok" ? Status{} : damaged(path, *verdict);
+}
+
+Status check(Database& database, const std::string& path) {
+  for (const char* table : {"objects", "actors", "snapshots", "meta"}) {
+    ATE_TRY(check_table(database, path, table));
+  }
+  database.set_time_limit(kHistoryCheckMs);
+  Status history;
+  for (const char* table : {"operations", "events"}) {
+    history = check_table(database, path, table);
+    if (!history) {
+      break;
+    }
+  }
+  database.set_time_limit(0);
+  return history;
+}
+
+Status prepare(Database& database, const std::string& path) {
+  ATE_TRY(secure(database));
+  // The first statement that reads the file: a damaged schema shows here.
+  Result<std::int64_t> version = database.query_integer("PRAGMA user_version");
+  if (!version) {
+    return failure_of(version.error()) == Failure::Damaged
+               ? damaged(path, version.error().message())
+               : Status(fail(std::move(version).error()));
+  }
+  if (*version <= 0) {
+    return fail(Errc::Internal, path +
+                                    " has no schema version; it is not a state database of "
+                                    "ate-noded. It was left as it is.");
+  }
+  ATE_TRY(use_log(database, path));
+  ATE_TRY(migrate(database, path, migrations()));
+  return check(database, path);
+}
+
+}  // namespace
+
+Result<Opened> open_database(const std::string& path) {
+  Opened opened;
+  ATE_ASSIGN(opened.lock, take_lock(path));
+  ATE_ASSIGN(const Found found, inspect(path));
+  if (found == Found::Nothing) {
+    ATE_TRY(create(path));
+  }
+  ATE_ASSIGN(opened.database, Database::open(path, Database::Mode::Existing));
+  ATE_TRY(prepare(opened.database, path));
+  return opened;
+}
+
+}  // namespace ate::store

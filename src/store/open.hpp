@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "ate/util/fd.hpp"
+#include "ate/util/result.hpp"
+#include "store/sql.hpp"
+
+namespace ate::store {
+
+/// The one connection of the process and the lock that makes it so.
+struct Opened {
+  UniqueFd lock;  // declared first: released after the database is closed
+  Database database;
+};
+
+/// Lock, checks, creation, pragmas, migrations, quick_check. Blocking.
+[[nodiscard]] Result<Opened> open_database(const std::string& path);
+
+}  // namespace ate::store
