@@ -78,7 +78,7 @@ Status check_table(Database& database, const std::string& path, const std::strin
 }
 
 Status check(Database& database, const std::string& path) {
-  for (const char* table : {"objects", "actors", "snapshots", "meta"}) {
+  for (const char* table : {"objects", "actors", "snapshots", "meta", "sqlite_sequence"}) {
     ATE_TRY(check_table(database, path, table));
   }
   database.set_time_limit(kHistoryCheckMs);
@@ -93,14 +93,19 @@ Status check(Database& database, const std::string& path) {
   return history;
 }
 
-Status prepare(Database& database, const std::string& path) {
+/// The first statements that read the file: a damaged schema shows here, and only here.
+Result<std::int64_t> first_look(Database& database) {
   ATE_TRY(secure(database));
-  // The first statement that reads the file: a damaged schema shows here.
-  Result<std::int64_t> version = database.query_integer("PRAGMA user_version");
+  return database.query_integer("PRAGMA user_version");
+}
+
+Status prepare(Database& database, const std::string& path) {
+  Result<std::int64_t> version = first_look(database);
   if (!version) {
-    return failure_of(version.error()) == Failure::Damaged
-               ? damaged(path, version.error().message())
-               : Status(fail(std::move(version).error()));
+    const Failure failure = failure_of(version.error());
+    const bool broken = failure == Failure::Damaged || failure == Failure::Other;
+    return broken ? damaged(path, version.error().message())
+                  : Status(fail(std::move(version).error()));
   }
   if (*version <= 0) {
     return fail(Errc::Internal, path +
