@@ -62,8 +62,9 @@ class Session {
   [[nodiscard]] Status apply_removals(const Rows& rows);
   [[nodiscard]] Status apply_rows(Write& write);
   [[nodiscard]] Status apply_objects(const Rows& rows);
-  /// One transaction; false: it is gone as a whole, `reason` says why.
+  /// One transaction; an error: it is gone as a whole.
   [[nodiscard]] Status transaction(std::span<Write* const> group);
+  void write_one_by_one(std::span<Write* const> group);
   [[nodiscard]] Status in_savepoint(Write& write);
   [[nodiscard]] Status refuse_if_broken() const;
   void note_failure(const Error& error);

@@ -88,17 +88,26 @@ void Session::write(std::span<Write* const> group) {
     return;
   }
   Status done = transaction(group);
-  if (done) {
+  if (!done && failure_of(done.error()) == Failure::DiskFull) {
+    write_one_by_one(group);
     return;
   }
-  note_failure(done.error());
-  const bool alone = group.size() == 1;
-  for (Write* write : group) {
-    // A full disk may have room for the smaller ones; everything else fails for all the same.
-    if (!alone && failure_of(done.error()) == Failure::DiskFull) {
-      this->write(std::span<Write* const>(&write, 1));
-    } else {
+  if (!done) {
+    note_failure(done.error());
+    for (Write* write : group) {
       write->result = fail(done.error());
+    }
+  }
+}
+
+void Session::write_one_by_one(std::span<Write* const> group) {
+  // Moving the log into the file lets the log start anew in the space it already has; and what is
+  // too large for the disk must not refuse the smaller ones beside it.
+  checkpoint();
+  for (Write* const& write : group) {
+    if (Status done = transaction(std::span<Write* const>(&write, 1)); !done) {
+      note_failure(done.error());
+      write->result = fail(std::move(done).error());
     }
   }
 }
