@@ -176,19 +176,6 @@ const ErrorValue* find_member(const Error& error, std::string_view key) {
   return nullptr;
 }
 
-std::string problems_json(const std::vector<Problem>& problems) {
-  std::vector<std::string> items;
-  items.reserve(problems.size());
-  for (const Problem& problem : problems) {
-    JsonObject item;
-    item.text("type", type_path(problem_kind(problem.code)));
-    add_place(item, problem);
-    item.text("detail", problem.detail);
-    items.push_back(std::move(item).finish());
-  }
-  return json_array(items);
-}
-
 /// The place of the error as a whole: its own field, else that of the first finding.
 Problem place_of(const Error& error) {
   Problem place;
@@ -277,12 +264,25 @@ std::string problem_document(const Error& error, std::string_view instance,
     }
   }
   if (!error.problems().empty()) {
-    object.raw("problems", problems_json(error.problems()));
+    object.raw("problems", problem_list(error.problems()));
   }
   if (!request_id.empty()) {
     object.text("requestId", request_id);
   }
   return std::move(object).finish();
+}
+
+std::string problem_list(const std::vector<Problem>& problems) {
+  std::vector<std::string> items;
+  items.reserve(problems.size());
+  for (const Problem& problem : problems) {
+    JsonObject item;
+    item.text("type", type_path(problem_kind(problem.code)));
+    add_place(item, problem);
+    item.text("detail", problem.detail);
+    items.push_back(std::move(item).finish());
+  }
+  return json_array(items);
 }
 
 http::Response render_error(const Error& error, const http::Request* request) {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ate/http/message.hpp"
 #include "ate/util/error.hpp"
@@ -29,6 +30,9 @@ struct ProblemKind {
 /// listed.
 [[nodiscard]] std::string problem_document(const Error& error, std::string_view instance,
                                            std::string_view request_id);
+
+/// JSON array of findings, as in the member `problems`.
+[[nodiscard]] std::string problem_list(const std::vector<Problem>& problems);
 
 /// The whole reply: document, status, Retry-After (retryAfterSeconds), Location (operation), Allow.
 [[nodiscard]] http::Response render_error(const Error& error, const http::Request* request);

@@ -1,0 +1,71 @@
+#include "api/handlers.hpp"
+#include "api/paging.hpp"
+#include "ate/codec/codec.hpp"
+#include "ate/v1alpha1/actor.pb.h"
+
+namespace ate::api {
+
+namespace {
+
+std::string encode(const v1alpha1::Snapshot& snapshot) {
+  return codec::to_json(snapshot, "Snapshot");
+}
+
+async::Task<Status> reply_list(Call& call, std::vector<Backend::Snapshot> snapshots) {
+  ATE_CO_ASSIGN(const PageRequest page, page_request(call));
+  std::string body = page_json(
+      "SnapshotList", std::move(snapshots), page,
+      [](const v1alpha1::Snapshot& snapshot) { return snapshot.id(); }, encode);
+  Status sent = co_await call.reply_json(200, std::move(body));
+  co_return sent;
+}
+
+}  // namespace
+
+async::Task<Status> list_actor_snapshots(Call& call) {
+  ATE_CO_ASSIGN(engine::ActorKey key, call.actor_key());
+  const Result<Backend::Actor> actor = call.backend().actor(key);
+  if (!actor) {
+    co_return fail(actor.error());
+  }
+  auto snapshots = call.backend().snapshots(std::move(key));
+  Status sent = co_await reply_list(call, std::move(snapshots));
+  co_return sent;
+}
+
+async::Task<Status> list_snapshots(Call& call) {
+  auto snapshots = call.backend().snapshots(std::nullopt);
+  Status sent = co_await reply_list(call, std::move(snapshots));
+  co_return sent;
+}
+
+async::Task<Status> get_snapshot(Call& call) {
+  ATE_CO_ASSIGN(const Backend::Snapshot snapshot, call.backend().snapshot(call.param("id")));
+  std::string body = encode(*snapshot);
+  Status sent = co_await call.reply_json(200, std::move(body));
+  co_return sent;
+}
+
+async::Task<Status> delete_snapshot(Call& call) {
+  std::string id = call.param("id");
+  engine::Caller caller = call.caller();
+  Status removed = co_await call.backend().remove_snapshot(std::move(id), std::move(caller));
+  ATE_CO_TRY(std::move(removed));
+  Status sent = co_await call.reply_json(204, {});
+  co_return sent;
+}
+
+async::Task<Status> verify_snapshot(Call& call) {
+  if (!call.request().body.empty()) {
+    co_return fail(Errc::Malformed, "this call takes no body");
+  }
+  std::string id = call.param("id");
+  Status verified = co_await call.backend().verify_snapshot(id);
+  ATE_CO_TRY(std::move(verified));
+  ATE_CO_ASSIGN(const Backend::Snapshot snapshot, call.backend().snapshot(id));
+  std::string body = encode(*snapshot);
+  Status sent = co_await call.reply_json(200, std::move(body));
+  co_return sent;
+}
+
+}  // namespace ate::api

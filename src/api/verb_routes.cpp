@@ -1,0 +1,199 @@
+#include <charconv>
+
+#include "api/handlers.hpp"
+#include "api/operation_json.hpp"
+#include "api/prefer.hpp"
+#include "ate/api/problems.hpp"
+#include "ate/codec/codec.hpp"
+#include "ate/core/units.hpp"
+#include "ate/v1alpha1/actor.pb.h"
+#include "ate/v1alpha1/requests.pb.h"
+
+namespace ate::api {
+
+namespace {
+
+Status read_scope(const std::string& scope, engine::VerbOptions& options) {
+  if (scope == "DATA" || scope == "DATA_ON_GOLDEN") {
+    return fail(
+        Error(Errc::NotYetSupported, "scope " + scope + " is not part of this version; FULL is")
+            .with_field("scope"));
+  }
+  if (!scope.empty() && scope != "FULL") {
+    return fail(Error(Errc::InvalidValue, "scope is FULL").with_field("scope"));
+  }
+  options.scope = scope;
+  return {};
+}
+
+Status read_grace(const std::string& grace, engine::VerbOptions& options) {
+  if (grace.empty()) {
+    return {};
+  }
+  auto duration = core::parse_duration(grace);
+  if (!duration) {
+    return fail(std::move(duration).error().with_field("grace"));
+  }
+  options.grace = *duration;
+  return {};
+}
+
+template <class T>
+Result<T> parse_body(const std::string& body) {
+  T request;
+  if (!body.empty()) {
+    ATE_TRY(codec::from_json(body, {}, request));
+  }
+  return request;
+}
+
+template <class T>
+Result<engine::VerbOptions> save_options(const std::string& body) {
+  engine::VerbOptions options;
+  ATE_ASSIGN(const T request, parse_body<T>(body));
+  ATE_TRY(read_scope(request.scope(), options));
+  ATE_TRY(read_grace(request.grace(), options));
+  return options;
+}
+
+/// A failed operation is answered with the very document that is stored with it.
+http::Response stored_problem(const v1alpha1::Operation& operation) {
+  constexpr std::string_view kType = R"("type":"/v1/problems/)";
+  http::Response response;
+  response.status = 500;
+  response.content_type = "application/problem+json";
+  response.body = operation.error_json();
+  const std::size_t begin = response.body.find(kType);
+  if (begin != std::string::npos) {
+    const std::string_view rest = std::string_view(response.body).substr(begin + kType.size());
+    if (const ProblemKind* kind = find_problem_kind(rest.substr(0, rest.find('"')))) {
+      response.status = kind->status;
+    }
+  }
+  response.headers.emplace_back("Location", "/v1/operations/" + operation.id());
+  return response;
+}
+
+void add_applied(const Prefer& prefer, http::Response& response) {
+  if (prefer.respond_async) {
+    response.headers.emplace_back("Preference-Applied", "respond-async");
+  } else if (prefer.wait) {
+    response.headers.emplace_back("Preference-Applied",
+                                  "wait=" + std::to_string(prefer.wait->count() / 1000));
+  }
+}
+
+http::Response accepted(const v1alpha1::Operation& operation) {
+  http::Response response;
+  response.status = 202;
+  response.headers.emplace_back("Location", "/v1/operations/" + operation.id());
+  response.body = operation_json(operation);
+  return response;
+}
+
+http::Response done(Call& call, const Backend::Actor& actor) {
+  http::Response response;
+  if (actor == nullptr) {
+    response.status = 204;  // deleted
+    return response;
+  }
+  response.headers.emplace_back("ETag", '"' + actor->metadata().resource_version() + '"');
+  response.body = *call.services.cache.json(*actor);
+  return response;
+}
+
+/// 202 while it runs; the actor, 204 or the stored problem once it ended within `wait`.
+async::Task<Status> reply_operation(Call& call, engine::ActorKey key, std::string id,
+                                    Prefer prefer) {
+  const std::chrono::milliseconds wait = prefer.wait.value_or(std::chrono::milliseconds(0));
+  auto operation = co_await call.backend().operation(std::move(id), wait);
+  if (!operation) {
+    co_return fail(std::move(operation).error());
+  }
+  http::Response response = accepted(**operation);
+  switch ((*operation)->state()) {
+    case v1alpha1::Operation::FAILED:
+    case v1alpha1::Operation::CANCELLED:
+      if (!prefer.respond_async && !(*operation)->error_json().empty()) {
+        response = stored_problem(**operation);
+      }
+      break;
+    case v1alpha1::Operation::DONE:
+      if (!prefer.respond_async) {
+        Result<Backend::Actor> actor = call.backend().actor(key);
+        response = done(call, actor ? *actor : nullptr);
+      }
+      break;
+    default:  // protobuf enumerations are open
+      break;
+  }
+  add_applied(prefer, response);
+  Status sent = co_await call.reply(std::move(response));
+  co_return sent;
+}
+
+async::Task<Status> run_verb(Call& call, Verb verb, engine::VerbOptions options) {
+  ATE_CO_ASSIGN(engine::ActorKey key, call.actor_key());
+  ATE_CO_ASSIGN(options.if_match, call.if_match());
+  ATE_CO_ASSIGN(const Prefer prefer,
+                parse_prefer(call.request().headers, call.services.options.longest_wait));
+  options.wait = !prefer.respond_async && !prefer.wait;
+  engine::Caller caller = call.caller();
+  auto ran = co_await call.backend().run(verb, key, std::move(options), std::move(caller));
+  if (!ran) {
+    co_return fail(std::move(ran).error());
+  }
+  if (!ran->finished && !ran->operation.empty()) {
+    Status replied = co_await reply_operation(call, std::move(key), ran->operation, prefer);
+    co_return replied;
+  }
+  http::Response response = done(call, ran->actor);
+  add_applied(prefer, response);
+  Status sent = co_await call.reply(std::move(response));
+  co_return sent;
+}
+
+}  // namespace
+
+async::Task<Status> delete_actor(Call& call) {
+  ATE_CO_ASSIGN(const bool force, call.query_flag("force"));
+  engine::VerbOptions options;
+  Status replied =
+      co_await run_verb(call, force ? Verb::DeleteForce : Verb::Delete, std::move(options));
+  co_return replied;
+}
+
+async::Task<Status> resume_actor(Call& call) {
+  ATE_CO_ASSIGN(const auto request, parse_body<v1alpha1::ResumeRequest>(call.request().body));
+  engine::VerbOptions options;
+  options.boot = request.boot();
+  Status replied = co_await run_verb(call, Verb::Resume, std::move(options));
+  co_return replied;
+}
+
+async::Task<Status> pause_actor(Call& call) {
+  ATE_CO_ASSIGN(engine::VerbOptions options,
+                save_options<v1alpha1::PauseRequest>(call.request().body));
+  Status replied = co_await run_verb(call, Verb::Pause, std::move(options));
+  co_return replied;
+}
+
+async::Task<Status> suspend_actor(Call& call) {
+  ATE_CO_ASSIGN(engine::VerbOptions options,
+                save_options<v1alpha1::SuspendRequest>(call.request().body));
+  Status replied = co_await run_verb(call, Verb::Suspend, std::move(options));
+  co_return replied;
+}
+
+async::Task<Status> revert_actor(Call& call) {
+  ATE_CO_ASSIGN(const auto request, parse_body<v1alpha1::RevertRequest>(call.request().body));
+  if (request.keep_volumes()) {
+    co_return fail(Error(Errc::NotYetSupported, "durable volumes are not part of this version")
+                       .with_field("keepVolumes"));
+  }
+  engine::VerbOptions options;
+  Status replied = co_await run_verb(call, Verb::Revert, std::move(options));
+  co_return replied;
+}
+
+}  // namespace ate::api
