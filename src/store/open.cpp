@@ -33,9 +33,8 @@ Status use_log(Database& database, const std::string& path) {
                                     mode + "); the state directory needs a local file system");
   }
   // Checkpoints are ours alone (Writer), so that no commit pays for one while others wait.
-  return database.execute(
-      "PRAGMA wal_autocheckpoint = 0;"
-      "PRAGMA journal_size_limit = 33554432;");
+  ATE_TRY(database.own_checkpoints());
+  return database.execute("PRAGMA journal_size_limit = 33554432");
 }
 
 /// A new database appears under its name only when it is complete, so that an empty or foreign file

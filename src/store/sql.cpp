@@ -176,13 +176,6 @@ Result<Database> Database::open(const std::string& path, Mode mode) {
     return fail(make_error(handle, code).context("opening " + path));
   }
   database.observed_ = std::make_unique<Observed>();
-  sqlite3_wal_hook(
-      handle,
-      [](void* observed, sqlite3*, const char*, int frames) {
-        static_cast<Observed*>(observed)->wal_frames = frames;
-        return SQLITE_OK;
-      },
-      database.observed_.get());
   return database;
 }
 
@@ -240,6 +233,19 @@ std::int64_t Database::last_insert_id() const noexcept {
 
 int Database::wal_frames() const noexcept {
   return observed_->wal_frames;
+}
+
+Status Database::own_checkpoints() {
+  // The pragma first: it takes any hook away.
+  ATE_TRY(execute("PRAGMA wal_autocheckpoint = 0"));
+  sqlite3_wal_hook(
+      handle_.get(),
+      [](void* observed, sqlite3*, const char*, int frames) {
+        static_cast<Observed*>(observed)->wal_frames = frames;
+        return SQLITE_OK;
+      },
+      observed_.get());
+  return {};
 }
 
 Status Database::checkpoint(bool truncate) {

@@ -79,6 +79,8 @@ class Database {
 
   [[nodiscard]] bool in_transaction() const noexcept;
   [[nodiscard]] std::int64_t last_insert_id() const noexcept;
+  /// Turns SQLite's own checkpoints off and begins to count frames of the log.
+  [[nodiscard]] Status own_checkpoints();
   /// Frames in the write-ahead log after the last commit.
   [[nodiscard]] int wal_frames() const noexcept;
   /// Moves the log's content into the file; `truncate` also empties the log.

@@ -264,3 +264,21 @@ TEST_CASE("store: a commit after close is refused") {
   CHECK(late.error().code() == Errc::Unavailable);
   CHECK_FALSE(std::filesystem::exists(dir.file("state.db-wal")));
 }
+
+TEST_CASE("store: the log is moved into the file before it gets long") {
+  const TempDir dir;
+  const std::string path = dir.file("state.db");
+  std::uintmax_t longest = 0;
+  with_store(path, [&](Store& store) -> async::Task<void> {
+    for (int i = 0; i < 60; ++i) {
+      Batch batch;
+      auto record = actor("u" + std::to_string(i % 7), "n" + std::to_string(i % 7), i);
+      record->mutable_actor()->mutable_status()->set_message(std::string(400'000, 'x'));
+      batch.put_actors = {record};
+      co_await put(store, batch);
+      longest = std::max(longest, std::filesystem::file_size(path + "-wal"));
+    }
+  });
+  // 60 * 100 frames were written; 1000 and the commit that passes that are the limit when idle.
+  CHECK(longest < 1300U * 4096U);
+}
