@@ -20,6 +20,9 @@ namespace ate::codec {
 /// and kind in front.
 [[nodiscard]] std::string to_json(const google::protobuf::Message& message, std::string_view kind);
 
+/// Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+void append_json_string(std::string& out, std::string_view text);
+
 /// JSON object -> message. Unknown fields, wrong types, output-only fields, duplicate keys, depth >
 /// 32, trailing bytes: all problems at once, with their path. `kind` non-empty: optional
 /// apiVersion/kind members must match.
@@ -47,7 +50,8 @@ struct Document {
 /// column.
 [[nodiscard]] std::vector<Document> parse_yaml(std::string_view text, const std::string& file);
 
-/// SHA-256 of the deterministic serialization, as hex: equal for equal specs whatever their text.
+/// The deterministic serialization: equal bytes for equal messages whatever their text was. Digests
+/// are taken of it (artifacts::sha256_text) and the store keeps it.
 [[nodiscard]] std::string canonical_bytes(const google::protobuf::Message& message);
 
 }  // namespace ate::codec

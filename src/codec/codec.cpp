@@ -1,0 +1,60 @@
+#include "ate/codec/codec.hpp"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+
+#include "codec/json_read.hpp"
+#include "codec/mapper.hpp"
+#include "codec/problems.hpp"
+
+namespace ate::codec {
+
+namespace pb = google::protobuf;
+
+Error to_error(std::vector<Problem> problems) {
+  const auto is_request_fault = [](const Problem& problem) {
+    return problem.code == Errc::Malformed || problem.code == Errc::UnknownField ||
+           problem.code == Errc::InvalidType;
+  };
+  // What is malformed decides the answer (400), also when values are wrong too.
+  auto it = std::find_if(problems.begin(), problems.end(), is_request_fault);
+  if (it == problems.end()) {
+    it = problems.begin();
+  }
+  std::string text = it->field.empty() ? it->detail : it->field + ": " + it->detail;
+  if (problems.size() > 1) {
+    text += " (and " + std::to_string(problems.size() - 1) + " more)";
+  }
+  Error error(it->code, std::move(text));
+  std::string field = it->field;
+  return std::move(error).with_field(std::move(field)).with_problems(std::move(problems));
+}
+
+Status from_json(std::string_view text, std::string_view kind, pb::Message& message) {
+  ATE_ASSIGN(const Node root, read_json(text));
+  std::vector<Problem> problems;
+  Mapper mapper(problems, Mapper::Places::Hidden, {});
+  message.Clear();
+  mapper.object(root, kind, message);
+  if (!problems.empty()) {
+    return fail(to_error(std::move(problems)));
+  }
+  return {};
+}
+
+std::string canonical_bytes(const pb::Message& message) {
+  std::string bytes;
+  {
+    pb::io::StringOutputStream stream(&bytes);
+    pb::io::CodedOutputStream output(&stream);
+    output.SetSerializationDeterministic(true);
+    // IGNORED: writing to a string cannot fail, and proto3 has no required fields.
+    static_cast<void>(message.SerializeToCodedStream(&output));
+  }
+  return bytes;
+}
+
+}  // namespace ate::codec
