@@ -40,7 +40,7 @@ async::Task<Status> proxy(Call& call) {
   // Before the actor is woken: a request that can't be carried must not wake anything.
   ATE_CO_TRY(call.exchange.admit_stream());
   const std::string uid = actor->metadata().uid();
-  call.backend().touch(uid);
+  const std::shared_ptr<void> hold = call.backend().hold(uid);
   auto socket = co_await call.backend().connect(std::move(key), port);
   if (!socket) {
     co_return fail(std::move(socket).error());

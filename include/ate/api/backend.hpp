@@ -71,6 +71,8 @@ class Backend {
   [[nodiscard]] virtual async::Task<Result<UniqueFd>> connect(engine::ActorKey key,
                                                               std::uint16_t port) = 0;
   virtual void touch(const std::string& uid) = 0;
+  /// While it lives the actor is not idle.
+  [[nodiscard]] virtual std::shared_ptr<void> hold(const std::string& uid) = 0;
   /// Where the actor's stdio files are.
   [[nodiscard]] virtual std::string log_directory(const std::string& uid) const = 0;
 

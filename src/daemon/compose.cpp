@@ -1,0 +1,278 @@
+#include "daemon/compose.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "ate/api/api.hpp"
+#include "ate/api/problems.hpp"
+#include "ate/artifacts/artifacts.hpp"
+#include "ate/async/reaper.hpp"
+#include "ate/engine/engine.hpp"
+#include "ate/engine/templates.hpp"
+#include "ate/image/image.hpp"
+#include "ate/net/netns.hpp"
+#include "ate/objects/catalog.hpp"
+#include "ate/runtime/gvisor.hpp"
+#include "ate/store/store.hpp"
+#include "daemon/backend.hpp"
+#include "daemon/selftests.hpp"
+#include "daemon/version.hpp"
+
+namespace ate::daemon {
+
+namespace {
+
+/// Network namespaces made before they are asked for.
+constexpr std::size_t kNetnsAhead = 4;
+/// Ends within a second in all (design.md section 10): requests, then operations.
+constexpr std::chrono::milliseconds kServerGrace{300};
+constexpr std::chrono::milliseconds kEngineGrace{400};
+
+/// What of the engine the catalog sees.
+class EngineReferences final : public objects::References {
+ public:
+  explicit EngineReferences(const engine::Engine& engine) : engine_(engine) {}
+
+  [[nodiscard]] bool template_in_use(const std::string& atespace, const std::string& name,
+                                     std::int64_t generation) const override {
+    return engine_.template_in_use(atespace, name, generation);
+  }
+
+ private:
+  const engine::Engine& engine_;
+};
+
+engine::Options engine_options(const Config& config, const Host& host) {
+  engine::Options out;
+  out.operation_wait = config.operation_wait;
+  out.boot_id = host.boot_id;
+  out.enforcement = config.enforcement;
+  out.cgroup_root = host.cgroup_root;
+  out.gvisor_overhead_fixed = config.gvisor_overhead.fixed_bytes;
+  out.gvisor_overhead_per_vcpu = config.gvisor_overhead.per_vcpu_bytes;
+  out.gvisor_overhead_percent = config.gvisor_overhead.percent;
+  out.render_error = [](const Error& error, const std::string& instance,
+                        const std::string& request_id) {
+    return api::problem_document(error, instance, request_id);
+  };
+  return out;
+}
+
+runtime::GvisorOptions gvisor_options(const Config& config, const Host& host) {
+  runtime::GvisorOptions out;
+  out.enforcement = config.enforcement;
+  out.cgroup_root = host.cgroup_root;
+  out.selftest_file = config.state_dir + "/selftest.json";
+  return out;
+}
+
+image::Store::Options image_options(const core::Paths& paths, const Host& host) {
+  image::Store::Options out;
+  out.directory = paths.images();
+  // Resolves to this very binary in the child, also after the file was replaced by an upgrade.
+  out.helper = "/proc/self/exe";
+  out.helper_cgroup_fd = host.helpers ? host.helpers->fd() : -1;
+  return out;
+}
+
+objects::Catalog::Options catalog_options(const Config& config) {
+  objects::Catalog::Options out;
+  out.directory = config.config_dir;
+  return out;
+}
+
+artifacts::SnapshotStore::Options snapshot_options(const core::Paths& paths, const Config& config) {
+  artifacts::SnapshotStore::Options out;
+  out.directory = paths.snapshots();
+  out.reserve_bytes = config.disk_reserve_bytes;
+  return out;
+}
+
+api::Options api_options() {
+  api::Options out;
+  out.version = std::string(version());
+  out.commit = std::string(commit());
+  return out;
+}
+
+}  // namespace
+
+/// Members in the order of construction: each refers only to earlier ones.
+struct Daemon::State {
+  State(async::Context& loop, const Config& node, Host found, const Log& logger,
+        std::unique_ptr<store::Store> opened)
+      : context(loop),
+        config(node),
+        host(std::move(found)),
+        log(logger),
+        paths(node.state_dir, node.run_dir),
+        store(std::move(opened)),
+        reaper(loop),
+        images(loop, reaper, image_options(paths, host)),
+        assets(loop, paths.assets()),
+        snapshots(loop, snapshot_options(paths, node)),
+        netns(loop, paths.netns(), kNetnsAhead),
+        gvisor(
+            runtime::make_gvisor(loop, reaper, netns, assets, paths, gvisor_options(node, host))),
+        object_change(loop),
+        catalog(
+            loop, *store, images, assets, clock, catalog_options(node),
+            [this](objects::Kind, const std::string&, const std::string&) { on_object_change(); },
+            [this](bool is_error, const std::string& text) {
+              log.write(is_error ? LogLevel::Error : LogLevel::Info, text, {});
+            }),
+        templates(catalog),
+        engine(loop, *store, templates, snapshots, {{"gvisor", gvisor.get()}}, clock, logger,
+               engine_options(node, host)),
+        references(engine),
+        selftests(catalog, {{"gvisor", gvisor.get()}}, logger),
+        backend(engine, catalog, *store, paths, backend_node()),
+        api(loop, backend, clock, logger, api_options()),
+        server(
+            loop, http::Limits{}, [this](http::Exchange& exchange) { return api.handle(exchange); },
+            api::render_error, [this](const std::string& text) { log.warning(text, {}); }),
+        background(loop, [this](const std::string& name, const std::string& what) {
+          log.error("background task failed: " + what, {{"task", name}});
+        }) {}
+
+  [[nodiscard]] ServiceBackend::Node backend_node();
+  [[nodiscard]] std::vector<api::Check> checks() const;
+  [[nodiscard]] Status load();
+  void on_object_change();
+  async::Task<void> start_up();
+  async::Task<void> run_selftests();
+
+  async::Context& context;
+  Config config;
+  Host host;
+  const Log& log;
+  SystemClock clock;
+  core::Paths paths;
+  std::unique_ptr<store::Store> store;
+  async::Reaper reaper;
+  image::Store images;
+  artifacts::AssetStore assets;
+  artifacts::SnapshotStore snapshots;
+  net::NetnsFactory netns;
+  std::unique_ptr<runtime::Runtime> gvisor;
+  async::Event object_change;
+  bool loaded = false;  // the callbacks below may use the engine
+  bool scanned = false;
+  objects::Catalog catalog;
+  engine::CatalogTemplates templates;
+  engine::Engine engine;
+  EngineReferences references;
+  SelfTests selftests;
+  ServiceBackend backend;
+  api::Api api;
+  http::Server server;
+  std::function<void(const Error&)> on_failure;
+  async::TaskScope background;
+};
+
+ServiceBackend::Node Daemon::State::backend_node() {
+  ServiceBackend::Node node;
+  node.enforcement = config.enforcement ? "required" : "off";
+  node.checks = [this] { return checks(); };
+  node.annotate = [this](v1alpha1::SandboxConfig& shown) { selftests.annotate(shown); };
+  return node;
+}
+
+std::vector<api::Check> Daemon::State::checks() const {
+  std::vector<api::Check> out;
+  out.push_back({"store", true, "open"});
+  out.push_back({"cgroups", true, host.cgroup_detail});
+  out.push_back({"objects", scanned,
+                 scanned ? "loaded from " + config.config_dir
+                         : "the first scan of " + config.config_dir + " is not done"});
+  for (api::Check& check : selftests.checks()) {
+    out.push_back(std::move(check));
+  }
+  return out;
+}
+
+Status Daemon::State::load() {
+  ATE_ASSIGN(const store::Loaded rows, store->load());
+  ATE_TRY(images.prepare());
+  ATE_TRY(assets.prepare());
+  ATE_TRY(snapshots.prepare());
+  ATE_TRY(netns.prepare());
+  catalog.set_references(&references);
+  catalog.set_next_version([this] { return engine.next_version(); });
+  ATE_TRY(engine.load(rows));
+  ATE_TRY(catalog.load(rows));
+  loaded = true;
+  return {};
+}
+
+void Daemon::State::on_object_change() {
+  if (loaded) {
+    engine.on_object_change();
+    object_change.set();
+  }
+}
+
+async::Task<void> Daemon::State::start_up() {
+  Status reconciled = co_await engine.reconcile();
+  if (!reconciled) {
+    on_failure(std::move(reconciled).error().context("reconciling with the host"));
+    co_return;
+  }
+  co_await catalog.scan();
+  scanned = true;
+  background.spawn("selftests", run_selftests());
+  background.spawn("housekeeping", engine.housekeeping());
+  background.spawn("watch", catalog.watch());
+}
+
+async::Task<void> Daemon::State::run_selftests() {
+  while (true) {
+    object_change.reset();
+    co_await selftests.run();
+    engine.on_object_change();  // a runtime may have become usable
+    co_await object_change.wait();
+  }
+}
+
+Daemon::Daemon(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Daemon::~Daemon() = default;
+
+Result<std::unique_ptr<Daemon>> Daemon::compose(async::Context& context, const Config& config,
+                                                Host host, const Log& log) {
+  const core::Paths paths(config.state_dir, config.run_dir);
+  ATE_ASSIGN(std::unique_ptr<store::Store> store, store::open_sqlite(context, paths.database()));
+  auto state = std::make_unique<State>(context, config, std::move(host), log, std::move(store));
+  ATE_TRY(state->load());
+  return std::unique_ptr<Daemon>(new Daemon(std::move(state)));
+}
+
+Status Daemon::start(std::function<void(const Error&)> on_failure) {
+  State& state = *state_;
+  state.on_failure = std::move(on_failure);
+  ATE_ASSIGN(UniqueFd listener, http::listen_unix(state.config.socket, state.config.socket_mode,
+                                                  state.host.socket_gid));
+  state.background.spawn("serve", state.server.serve(std::move(listener)));
+  state.background.spawn("start", state.start_up());
+  return {};
+}
+
+void Daemon::reload() {
+  if (state_->scanned) {
+    state_->background.spawn("rescan", state_->catalog.scan());
+  }
+}
+
+async::Task<void> Daemon::stop() {
+  State& state = *state_;
+  co_await state.server.stop(kServerGrace);
+  co_await state.engine.stop(kEngineGrace);
+  co_await state.background.close();
+  co_await state.gvisor->shutdown();
+  co_await state.netns.drain();
+  co_await state.store->close();
+  release_host(state.config, state.host);
+}
+
+}  // namespace ate::daemon

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "ate/core/sizing.hpp"
+#include "ate/util/log.hpp"
+#include "ate/util/result.hpp"
+#include "daemon/options.hpp"
+
+namespace ate::daemon {
+
+/// NodeConfig with its texts parsed.
+struct Config {
+  std::string config_dir;
+  std::string state_dir;
+  std::string run_dir;
+  std::string socket;
+  mode_t socket_mode = 0660;
+  std::string socket_group;
+  bool enforcement = true;
+  std::string cgroup_root;
+  std::chrono::milliseconds operation_wait{60'000};
+  LogLevel log_level = LogLevel::Info;
+  std::int64_t disk_reserve_bytes = 0;
+  core::OverheadTerms gvisor_overhead;
+  std::string text;  // the whole NodeConfig, defaults filled in, as indented JSON (which is YAML)
+};
+
+/// Reads and checks the file. The error lists all problems with file, line and column.
+[[nodiscard]] Result<Config> load_config(const CommandLine& command_line);
+
+/// One line per problem: `file:line:column: field: text`.
+[[nodiscard]] std::string describe(const Error& error);
+
+/// JSON with two spaces of indentation.
+[[nodiscard]] std::string indent_json(const std::string& json);
+
+}  // namespace ate::daemon
