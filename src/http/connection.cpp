@@ -28,7 +28,7 @@ constexpr std::size_t kKeptHeaders = 32;
 
 void release(std::string& text) {
   if (text.capacity() > kKeptString) {
-    text = std::string();
+    std::string().swap(text);  // an assignment would keep the memory
   }
 }
 
@@ -51,12 +51,7 @@ Connection::~Connection() {
 }
 
 async::Task<void> Connection::run(std::shared_ptr<Connection> self) {
-  try {
-    co_await self->serve_requests();
-  } catch (const boost::system::system_error&) {
-    // Cancelled by the scope's close: nothing is left to be told to the client.
-    self->cut();
-  }
+  co_await self->serve_requests();
 }
 
 async::Task<void> Connection::serve_requests() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/this_coro.hpp>
+#include <boost/system/system_error.hpp>
 
 #include "http/headers.hpp"
 
@@ -64,7 +65,15 @@ Forwarding::~Forwarding() {
 }
 
 async::Task<void> Forwarding::end() {
-  co_await tasks_.close();
+  // A cancellation that comes while this waits ends the wait, not the coroutines waited for.
+  while (!ended_) {
+    try {
+      co_await tasks_.close();
+      ended_ = true;
+    } catch (const boost::system::system_error&) {
+      continue;
+    }
+  }
 }
 
 void Forwarding::abort(Error error) {

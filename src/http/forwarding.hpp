@@ -66,6 +66,7 @@ class Forwarding {
   bool upload_done_ = false;
   bool upload_broken_ = false;  // the upstream takes no more of the request
   bool has_head_ = false;
+  bool ended_ = false;
 };
 
 }  // namespace ate::http

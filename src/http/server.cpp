@@ -1,6 +1,7 @@
 #include "ate/http/server.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -32,6 +33,11 @@ UniqueFd open_spare() {
 
 UniqueFd accept_one(int listener) {
   return UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+bool somebody_waits(int listener) {
+  pollfd entry{listener, POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
 }
 
 Peer peer_of(int fd) {
@@ -109,6 +115,9 @@ bool Server::State::accept_waiting(int descriptor) {
       return true;
     }
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+      if (!somebody_waits(descriptor)) {
+        return true;  // the kernel looks for a descriptor first, and for a client then
+      }
       if (!told_exhausted) {
         told_exhausted = true;
         core->on_trouble(Error::from_errno("accept", error).message());
