@@ -12,12 +12,17 @@ namespace ate {
 namespace {
 
 constexpr auto kNames = std::to_array<std::string_view>({
-    "image-helper-confined",
-    "image-helper-layer",
-    "image-commit-before",
-    "image-commit-after",
-    "store-commit-before",
-    "store-commit-after",
+    "store-commit-before",      "store-commit-after",    "resume-before-intent",
+    "resume-after-intent",      "resume-after-launch",   "resume-after-ready",
+    "resume-after-commit",      "suspend-before-intent", "suspend-after-intent",
+    "suspend-after-checkpoint", "suspend-after-seal",    "suspend-after-commit",
+    "suspend-after-destroy",    "pause-before-intent",   "pause-after-intent",
+    "pause-after-checkpoint",   "pause-after-seal",      "pause-after-commit",
+    "pause-after-destroy",      "revert-before-intent",  "revert-after-intent",
+    "revert-after-destroy",     "revert-after-commit",   "delete-before-intent",
+    "delete-after-intent",      "delete-after-destroy",  "delete-after-files",
+    "delete-after-commit",      "snapshot-gc",           "reconcile-after-purge",
+    "reconcile-after-commit",
 });
 
 }  // namespace

@@ -1,0 +1,75 @@
+// What is done now and then: retries, idle policy, restarts, trimming.
+#include "engine/state.hpp"
+
+namespace ate::engine {
+
+namespace {
+
+constexpr std::chrono::seconds kRetryPeriod(10);
+constexpr std::int64_t kTrimEvery = 1000;
+
+}  // namespace
+
+async::Task<void> Engine::State::housekeeping() {
+  const std::shared_ptr<State> self = shared_from_this();
+  while (!stopping) {
+    co_await async::sleep_for(settings.tick);
+    if (ready && !stopping) {
+      co_await tick();
+    }
+  }
+}
+
+async::Task<void> Engine::State::tick() {
+  co_await save_dirty();
+  const Status flushed = co_await journal.flush();
+  static_cast<void>(flushed);  // IGNORED: the rows are kept; checks() shows the store's trouble
+  run_restarts();
+  idle_tick();
+  if (now() - last_retry >= kRetryPeriod) {
+    last_retry = now();
+    co_await retry_leftovers();
+  }
+  if (ended_since_trim >= kTrimEvery) {
+    ended_since_trim = 0;
+    const Status trimmed =
+        co_await journal.store().trim(settings.keep_operations, settings.keep_events);
+    if (!trimmed) {
+      log.error("trimming operations and events failed", {{"error", trimmed.error().message()}});
+    }
+  }
+}
+
+async::Task<void> Engine::State::retry_leftovers() {
+  const std::set<std::string> snapshot_ids = gc_pending;
+  for (const std::string& id : snapshot_ids) {
+    if (!snapshot_rows.contains(id)) {
+      co_await collect(id);
+    }
+  }
+  const std::set<std::string> uids = forget_pending;
+  for (const std::string& uid : uids) {
+    co_await forget(uid);
+  }
+  const std::vector<std::pair<EntryPtr, GuestPtr>> guests = std::exchange(stuck, {});
+  for (const auto& [entry, guest] : guests) {
+    const Status status = co_await retire(entry, guest, std::chrono::milliseconds(0));
+    static_cast<void>(status);  // logged there, and put back
+    maybe_rest(entry);
+  }
+  const std::set<std::string> deletes = std::exchange(stranded, {});
+  for (const std::string& uid : deletes) {
+    const EntryPtr entry = actors.find_uid(uid);
+    if (entry == nullptr || entry->state() != core::State::Deleting) {
+      continue;
+    }
+    const core::Decision decision = core::decide(entry->facts(), core::Command::DeleteForce);
+    if (decision.step == core::Step::Begin) {
+      const RunPtr run = start_run(entry, core::Command::DeleteForce, decision, VerbOptions{},
+                                   Caller{"housekeeping", 0});
+      static_cast<void>(run);
+    }
+  }
+}
+
+}  // namespace ate::engine

@@ -1,0 +1,147 @@
+// Revert and delete: what ends a sandbox without saving it.
+#include "engine/state.hpp"
+
+namespace ate::engine {
+
+async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::Decision decision,
+                                              VerbOptions options) {
+  ATE_CO_TRY(pass_failpoint("revert-before-intent"));
+  Status ended;
+  if (!decision.at_once) {
+    Change intent;
+    intent.run = run;
+    intent.edit = [](v1alpha1::ActorRecord& record) {
+      set_state(record, core::State::Reverting);
+      record.mutable_actor()->mutable_status()->set_reason("");
+    };
+    ATE_CO_TRY(co_await this->change(entry, std::move(intent)));
+    run->intent = true;
+    run->begun.set();
+    ended = pass_failpoint("revert-after-intent");
+  }
+  const GuestPtr guest = live(entry)->guest;
+  if (ended && guest != nullptr) {
+    StageTimer timer(*run, clock, "destroy");
+    ended = co_await retire(entry, guest, options.grace.value_or(std::chrono::milliseconds(0)));
+    timer.stop();
+    if (!ended && decision.at_once) {
+      co_return ended;  // nothing has changed: what is left of its sandbox is in the way
+    }
+  }
+  if (ended) {
+    ended = pass_failpoint("revert-after-destroy");
+  }
+  core::Ending ending;
+  ending.state = core::State::Reverting;
+  ending.pointers = pointers_of(*entry->record());
+  const core::Settled settled =
+      core::settle(ending, ended ? core::Outcome::Done : core::Outcome::Failed);
+  const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  Change change;
+  change.run = run;
+  change.ends_run = true;
+  change.drop_snapshots = moved.garbage;
+  change.even_unsaved = !decision.at_once;
+  if (!ended) {
+    change.error = ended.error();
+    change.message = ended.error().message();
+  }
+  change.edit = [settled, moved, failed = !ended](v1alpha1::ActorRecord& record) {
+    set_state(record, settled.state);
+    record.mutable_actor()->mutable_status()->set_reason(settled.reason);
+    record.mutable_actor()->mutable_status()->set_message("");
+    record.set_ended_by_operator(failed);
+    set_pointers(record, moved.pointers);
+  };
+  StageTimer timer(*run, clock, "commit");
+  const Status saved = co_await this->change(entry, std::move(change));
+  timer.stop();
+  if (!saved && decision.at_once) {
+    co_return saved;
+  }
+  run->intent = true;
+  static_cast<void>(failpoint("revert-after-commit"));
+  if (saved) {
+    discard(moved.garbage);
+  }
+  co_return ended;
+}
+
+async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOptions options) {
+  ATE_CO_TRY(pass_failpoint("delete-before-intent"));
+  Change intent;
+  intent.run = run;
+  intent.edit = [](v1alpha1::ActorRecord& record) {
+    set_state(record, core::State::Deleting);
+    record.mutable_actor()->mutable_status()->set_reason("");
+  };
+  ATE_CO_TRY(co_await this->change(entry, std::move(intent)));
+  run->intent = true;
+  run->begun.set();
+  Status status = pass_failpoint("delete-after-intent");
+  const GuestPtr guest = live(entry)->guest;
+  if (status && guest != nullptr) {
+    StageTimer timer(*run, clock, "destroy");
+    status = co_await retire(entry, guest, options.grace.value_or(std::chrono::milliseconds(0)));
+  }
+  if (status) {
+    status = pass_failpoint("delete-after-destroy");
+  }
+  if (status) {
+    co_await remove_files(entry, run);
+    status = pass_failpoint("delete-after-files");
+  }
+  if (status) {
+    Change change;
+    change.run = run;
+    change.ends_run = true;
+    change.remove = true;
+    change.event = "actor.deleted";
+    const core::Pointers pointers = pointers_of(*entry->record());
+    for (const std::string& id : {pointers.committed, pointers.pause}) {
+      if (!id.empty()) {
+        change.drop_snapshots.push_back(id);
+      }
+    }
+    StageTimer timer(*run, clock, "commit");
+    status = co_await this->change(entry, std::move(change));
+    timer.stop();
+    static_cast<void>(failpoint("delete-after-commit"));
+  }
+  if (!status && !entry->removed) {
+    // It stays DELETING; housekeeping or the next DELETE goes on.
+    end_run(run, status.error());
+    journal.later(run->row());
+  }
+  co_return status;
+}
+
+async::Task<void> Engine::State::remove_files(EntryPtr entry, RunPtr run) {
+  StageTimer timer(*run, clock, "files");
+  const core::Pointers pointers = pointers_of(*entry->record());
+  for (const std::string& id : {pointers.committed, pointers.pause, pointers.pending}) {
+    if (!id.empty()) {
+      co_await collect(id);
+    }
+  }
+  co_await forget(entry->uid());
+}
+
+async::Task<void> Engine::State::forget(std::string uid) {
+  bool gone = true;
+  for (const auto& [name, runtime] : runtimes) {
+    const Status status = co_await runtime->forget_actor(uid);
+    if (!status) {
+      gone = false;
+      log.error("files of a deleted actor would not go; it is tried again",
+                {{"uid", uid}, {"error", status.error().message()}});
+    }
+  }
+  if (gone) {
+    forget_pending.erase(uid);
+  } else {
+    forget_pending.insert(uid);
+  }
+}
+
+}  // namespace ate::engine

@@ -1,0 +1,316 @@
+// RUNNING -> PAUSED or SUSPENDED through a snapshot, PAUSED -> SUSPENDED, and what becomes of
+// snapshots.
+#include "ate/util/ids.hpp"
+#include "engine/side.hpp"
+#include "engine/state.hpp"
+
+namespace ate::engine {
+
+namespace {
+
+/// Manifest, state files and directory blocks beside the guest's memory.
+constexpr std::int64_t kBesideMemory = std::int64_t{16} << 20;
+/// How long a guest that does not answer gets to turn out dead.
+constexpr std::chrono::milliseconds kDeathNotice(500);
+
+/// `suspend-after-intent`, `pause-after-intent`, ...
+std::string failpoint_name(const Run& run, const char* where) {
+  return std::string(core::verb_of(run.command())) + "-" + where;
+}
+
+std::shared_ptr<v1alpha1::SnapshotManifest> new_manifest(const Entry& entry, const Guest& guest,
+                                                         const std::string& id,
+                                                         const std::string& kind, WallTime now) {
+  const std::shared_ptr<const v1alpha1::Actor> actor = entry.actor();
+  auto manifest = std::make_shared<v1alpha1::SnapshotManifest>();
+  manifest->set_version(1);
+  manifest->set_id(id);
+  *manifest->mutable_actor() = entry.ref();
+  *manifest->mutable_template_() = actor->spec().template_();
+  manifest->set_kind(kind);
+  manifest->set_scope("FULL");
+  manifest->set_created_at(format_rfc3339(now));
+  manifest->set_sandbox_class(actor->status().sandbox().class_());
+  manifest->set_memory_bytes(guest.limits.guest_memory_bytes);
+  manifest->set_vcpus(guest.limits.guest_vcpus);
+  manifest->set_overhead_bytes(guest.overhead_bytes);
+  return manifest;
+}
+
+}  // namespace
+
+struct Engine::State::Save {
+  GuestPtr guest;
+  std::string id;
+  core::State transient = core::State::Suspending;
+  std::shared_ptr<v1alpha1::SnapshotManifest> manifest;
+  artifacts::SnapshotStore::Sealed sealed;
+};
+
+async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::Decision decision) {
+  if (decision.at_once) {
+    co_return co_await commit_paused(entry, run);
+  }
+  auto save = std::make_shared<Save>();
+  save->transient = decision.transient;
+  ATE_CO_TRY(co_await prepare_save(entry, run, save));
+  Status status = co_await write_snapshot(entry, run, save);
+  if (!status && !run->intent) {
+    discard({save->id});
+    co_return status;
+  }
+  if (status) {
+    status = co_await flip(entry, run, save);
+  }
+  if (!status) {
+    co_await undo_save(entry, run, save, status.error());
+    co_return status;
+  }
+  {
+    // It is durable; now nothing of the old incarnation may stay before the reply.
+    StageTimer timer(*run, clock, "destroy");
+    const Status gone = co_await retire(entry, save->guest, std::chrono::milliseconds(0));
+    static_cast<void>(gone);  // logged there; the suspend itself is done (case T13)
+  }
+  run->prolong();
+  journal.later(run->row());
+  static_cast<void>(failpoint(failpoint_name(*run, "after-destroy")));
+  co_return Status();
+}
+
+async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {
+  ATE_CO_TRY(pass_failpoint("suspend-before-intent"));
+  core::Ending ending;
+  ending.state = core::State::Suspending;
+  ending.pointers = pointers_of(*entry->record());
+  const core::Settled settled = core::settle(ending, core::Outcome::Done);
+  const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  Change change;
+  change.run = run;
+  change.ends_run = true;
+  change.drop_snapshots = moved.garbage;
+  const auto row = snapshot_rows.find(moved.pointers.committed);
+  if (row != snapshot_rows.end()) {
+    auto promoted = std::make_shared<v1alpha1::Snapshot>(*row->second.get());
+    promoted->set_kind("suspend");
+    change.put_snapshots.push_back(std::move(promoted));
+  }
+  change.edit = [settled, moved](v1alpha1::ActorRecord& record) {
+    set_state(record, settled.state);
+    record.mutable_actor()->mutable_status()->set_reason(settled.reason);
+    set_pointers(record, moved.pointers);
+  };
+  ATE_CO_TRY(co_await this->change(entry, std::move(change)));
+  run->intent = true;
+  discard(moved.garbage);
+  co_return Status();
+}
+
+async::Task<Status> Engine::State::prepare_save(EntryPtr entry, RunPtr run,
+                                                std::shared_ptr<Save> save) {
+  StageTimer timer(*run, clock, "prepare");
+  const std::shared_ptr<Live> live = this->live(entry);
+  save->guest = live->guest;
+  if (save->guest == nullptr || save->guest->exit) {
+    co_return fail(Errc::StateConflict, "actor " + entry->label() + ": its guest has just ended");
+  }
+  const std::int64_t resident = co_await save->guest->sandbox->resident_bytes();
+  ATE_CO_TRY(snapshots.check_space(resident + kBesideMemory));
+  save->id = make_ulid(clock.wall());
+  const std::string kind = save->transient == core::State::Pausing ? "pause" : "suspend";
+  save->manifest = new_manifest(*entry, *save->guest, save->id, kind, clock.wall());
+  ATE_CO_TRY(next_stage(*run));
+  co_return pass_failpoint(failpoint_name(*run, "before-intent"));
+}
+
+async::Task<Status> Engine::State::write_snapshot(EntryPtr entry, RunPtr run,
+                                                  std::shared_ptr<Save> save) {
+  Side<std::string> directory(context, background, "snapshot-begin", snapshots.begin(save->id));
+  Change change;
+  change.run = run;
+  change.edit = [save](v1alpha1::ActorRecord& record) {
+    set_state(record, save->transient);
+    record.mutable_actor()->mutable_status()->set_reason("");
+    record.mutable_actor()->mutable_status()->set_message("");
+    record.set_pending_snapshot(save->id);
+  };
+  StageTimer intent(*run, clock, "intent");
+  const Status saved = co_await this->change(entry, std::move(change));
+  intent.stop();
+  run->intent = saved.has_value();
+  if (saved) {
+    run->begun.set();
+  }
+  const Result<std::string> path = co_await directory.join();
+  ATE_CO_TRY(Status(saved));
+  if (!path) {
+    co_return fail(path.error());
+  }
+  ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-intent")));
+  ATE_CO_TRY(next_stage(*run));
+  ATE_CO_TRY(co_await save->guest->sandbox->checkpoint(*path, save->manifest, *run));
+  ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-checkpoint")));
+  ATE_CO_TRY(next_stage(*run));
+  StageTimer seal(*run, clock, "seal");
+  ATE_CO_ASSIGN(save->sealed, co_await snapshots.seal(save->id, save->manifest));
+  seal.stop();
+  ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-seal")));
+  co_return next_stage(*run);
+}
+
+async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save) {
+  core::Ending ending;
+  ending.state = save->transient;
+  ending.pointers = pointers_of(*entry->record());
+  const core::Settled settled = core::settle(ending, core::Outcome::Done);
+  const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  auto row = std::make_shared<v1alpha1::Snapshot>();
+  row->set_id(save->id);
+  *row->mutable_actor() = save->manifest->actor();
+  *row->mutable_template_() = save->manifest->template_();
+  row->set_kind(save->manifest->kind());
+  row->set_scope(save->manifest->scope());
+  row->set_created_at(save->manifest->created_at());
+  row->set_bytes(save->sealed.bytes);
+  row->set_manifest_sha256(save->sealed.manifest_sha256);
+  row->set_state("Ready");
+  Change change;
+  change.run = run;
+  change.ends_run = true;
+  change.put_snapshots.push_back(std::move(row));
+  change.drop_snapshots = moved.garbage;
+  change.edit = [settled, moved](v1alpha1::ActorRecord& record) {
+    set_state(record, settled.state);
+    record.mutable_actor()->mutable_status()->set_reason(settled.reason);
+    set_pointers(record, moved.pointers);
+  };
+  StageTimer timer(*run, clock, "commit");
+  ATE_CO_TRY(co_await this->change(entry, std::move(change)));
+  timer.stop();
+  static_cast<void>(failpoint(failpoint_name(*run, "after-commit")));
+  discard(moved.garbage);
+  co_return Status();
+}
+
+async::Task<void> Engine::State::undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
+                                           Error error) {
+  const GuestPtr guest = save->guest;
+  core::Outcome outcome =
+      error.code() == Errc::Cancelled ? core::Outcome::Cancelled : core::Outcome::Failed;
+  Status unpaused;
+  if (!guest->destroying) {
+    unpaused = co_await guest->sandbox->unpause();
+  }
+  if (!unpaused && !guest->exit) {
+    const bool ended = co_await guest->ended.wait_for(kDeathNotice);
+    static_cast<void>(ended);
+  }
+  runtime::SandboxExit exit;
+  if (guest->exit) {
+    exit = *guest->exit;
+  } else if (!unpaused) {
+    exit.detail = "it could not be unpaused after a failed snapshot: " + unpaused.error().message();
+  }
+  core::Ending ending;
+  ending.state = save->transient;
+  ending.pointers = pointers_of(*entry->record());
+  ending.cause = guest->destroying ? "killed-by-operator" : cause_words(exit, false);
+  const bool gone = guest->exit || !unpaused || guest->destroying;
+  if (gone) {
+    const bool own = exit.cause == runtime::SandboxExit::Cause::Exited && !guest->destroying;
+    outcome = own ? core::Outcome::GuestExited : core::Outcome::GuestCrashed;
+  }
+  const core::Settled settled = core::settle(ending, outcome);
+  const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  const bool by_operator = guest->destroying;
+  const WallTime wall = clock.wall();
+  Change change;
+  change.run = run;
+  change.ends_run = true;
+  change.error = error;
+  change.message = error.message();
+  change.even_unsaved = true;
+  change.edit = [this, settled, moved, exit, gone, by_operator, wall,
+                 message = error.message()](v1alpha1::ActorRecord& record) {
+    set_pointers(record, moved.pointers);
+    if (gone) {
+      write_guest_end(record, settled, exit);
+      record.set_ended_by_operator(by_operator);
+      plan_restart(record, settled.state, wall);
+      return;
+    }
+    set_state(record, settled.state);
+    record.mutable_actor()->mutable_status()->set_reason(settled.reason);
+    record.mutable_actor()->mutable_status()->set_message(escape_text(message, 1024));
+  };
+  const Status saved = co_await this->change(entry, std::move(change));
+  static_cast<void>(saved);  // logged there; memory goes on
+  if (gone) {
+    const Status ended = co_await retire(entry, guest, std::chrono::milliseconds(0));
+    static_cast<void>(ended);  // logged there; kept for another try
+  }
+  discard(moved.garbage);
+}
+
+void Engine::State::discard(std::vector<std::string> ids) {
+  for (std::string& id : ids) {
+    background.spawn("snapshot-gc", collect(std::move(id)));
+  }
+}
+
+async::Task<void> Engine::State::collect(std::string id) {
+  const std::shared_ptr<State> self = shared_from_this();
+  Status status = pass_failpoint("snapshot-gc");
+  if (status) {
+    status = co_await snapshots.remove(id);
+  }
+  if (status) {
+    gc_pending.erase(id);
+    co_return;
+  }
+  gc_pending.insert(id);
+  log.error("snapshot GC failed; it is tried again",
+            {{"snapshot", id}, {"error", status.error().message()}});
+}
+
+async::Task<Status> Engine::State::verify_snapshot(std::string id) {
+  const std::shared_ptr<State> self = shared_from_this();
+  const auto row = snapshot_rows.find(id);
+  if (row == snapshot_rows.end()) {
+    co_return fail(Errc::NotFound, "no snapshot " + id);
+  }
+  const std::string sha256 = row->second.get()->manifest_sha256();
+  ATE_CO_ASSIGN(artifacts::SnapshotStore::Opened opened, co_await snapshots.open(id, sha256));
+  co_return co_await snapshots.verify_payload(std::move(opened));
+}
+
+async::Task<Status> Engine::State::remove_snapshot(std::string id, Caller caller) {
+  const std::shared_ptr<State> self = shared_from_this();
+  ATE_CO_TRY(open_for_verbs());
+  const auto row = snapshot_rows.find(id);
+  if (row == snapshot_rows.end()) {
+    co_return fail(Errc::NotFound, "no snapshot " + id);
+  }
+  const std::shared_ptr<const v1alpha1::Snapshot> snapshot = row->second.get();
+  std::vector<std::string> users = users_of(*snapshot);
+  if (!users.empty()) {
+    std::string names;
+    for (const std::string& user : users) {
+      names += (names.empty() ? "" : ", ") + user;
+    }
+    co_return fail(Error(Errc::InUse, "snapshot " + id + " is what " + names + " resumes from")
+                       .with("usedBy", std::move(users)));
+  }
+  store::Batch batch;
+  batch.delete_snapshots.push_back(id);
+  std::shared_ptr<v1alpha1::Event> event = journal.event("snapshot.deleted", snapshot->actor());
+  event->set_message(id);
+  batch.events.push_back(std::move(event));
+  ATE_CO_TRY(co_await journal.commit(std::move(batch)));
+  snapshot_rows.erase(id);
+  discard({id});
+  log.info("snapshot deleted", {{"snapshot", id}, {"request", caller.request_id}});
+  co_return Status();
+}
+
+}  // namespace ate::engine

@@ -1,0 +1,249 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ate/artifacts/artifacts.hpp"
+#include "ate/core/lifecycle.hpp"
+#include "ate/core/reconcile.hpp"
+#include "ate/engine/engine.hpp"
+#include "ate/engine/templates.hpp"
+#include "ate/runtime/runtime.hpp"
+#include "ate/store/store.hpp"
+#include "ate/util/failpoint.hpp"
+#include "engine/actors.hpp"
+#include "engine/journal.hpp"
+#include "engine/packed.hpp"
+#include "engine/run.hpp"
+#include "engine/workers.hpp"
+
+namespace ate::engine {
+
+using EntryPtr = std::shared_ptr<Entry>;
+using RunPtr = std::shared_ptr<Run>;
+using GuestPtr = std::shared_ptr<Guest>;
+
+/// One write of one actor: the edit of its record and all that goes with it into the transaction.
+struct Change {
+  std::function<void(v1alpha1::ActorRecord&)> edit;
+  RunPtr run;             // its row is written
+  bool ends_run = false;  // with this commit the operation is over
+  std::optional<Error> error;
+  std::vector<std::shared_ptr<const v1alpha1::Snapshot>> put_snapshots;
+  std::vector<std::string> drop_snapshots;
+  std::string event;  // a type beside actor.state
+  std::string message;
+  bool remove = false;  // the row goes
+  /// When the commit fails, memory goes on with it all the same and it is saved later: for what
+  /// has happened already.
+  bool even_unsaved = false;
+};
+
+/// What a start is made of; filled on the way.
+struct Start {
+  core::State origin = core::State::Suspended;
+  core::Source source = core::Source::Boot;
+  std::shared_ptr<const v1alpha1::ActorTemplate> blueprint;
+  runtime::Runtime* runtime = nullptr;
+  std::string snapshot;  // "" = cold
+  artifacts::SnapshotStore::Opened opened;
+  Slot slot;
+  runtime::Identity reserved;
+  bool reserved_open = false;  // has to be released when it is not used
+  std::int64_t serial = 0;
+  std::shared_ptr<const v1alpha1::SandboxConfig> config;
+  std::vector<runtime::ContainerImage> images;
+};
+
+struct Engine::State : std::enable_shared_from_this<Engine::State> {
+  State(async::Context& context_in, store::Store& store_in, Templates& templates_in,
+        artifacts::SnapshotStore& snapshots_in,
+        std::map<std::string, runtime::Runtime*> runtimes_in, const Clock& clock_in,
+        const Log& log_in, Options options_in);
+
+  // journal side (changes.cpp)
+  [[nodiscard]] async::Task<Status> change(EntryPtr entry, Change change);
+  void swap_in(const EntryPtr& entry, const std::shared_ptr<const v1alpha1::ActorRecord>& record,
+               const Change& change);
+  void end_run(const RunPtr& run, const std::optional<Error>& error);
+  [[nodiscard]] async::Task<void> save_dirty();
+  [[nodiscard]] std::shared_ptr<Live> live(const EntryPtr& entry);
+  void maybe_rest(const EntryPtr& entry);
+
+  // verbs.cpp
+  [[nodiscard]] Status open_for_verbs() const;
+  [[nodiscard]] Result<EntryPtr> find(const ActorKey& key) const;
+  [[nodiscard]] async::Task<Result<VerbResult>> verb(core::Command command, ActorKey key,
+                                                     VerbOptions options, Caller caller);
+  [[nodiscard]] async::Task<Result<RunPtr>> enter(core::Command command, ActorKey key,
+                                                  VerbOptions options, Caller caller,
+                                                  std::shared_ptr<VerbResult> result);
+  [[nodiscard]] async::Task<Result<VerbResult>> await_run(EntryPtr entry, RunPtr run,
+                                                          VerbOptions options);
+  [[nodiscard]] RunPtr make_run(const EntryPtr& entry, core::Command command, Caller caller) const;
+  [[nodiscard]] RunPtr start_run(const EntryPtr& entry, core::Command command,
+                                 const core::Decision& decision, VerbOptions options,
+                                 Caller caller);
+  [[nodiscard]] async::Task<void> execute(EntryPtr entry, RunPtr run, core::Decision decision,
+                                          VerbOptions options);
+  [[nodiscard]] async::Task<Status> dispatch(EntryPtr entry, RunPtr run, core::Decision decision,
+                                             VerbOptions options);
+  void after_run(const EntryPtr& entry, const RunPtr& run, const Status& status);
+  [[nodiscard]] async::Task<void> cancel_run(EntryPtr entry, RunPtr run);
+
+  // create.cpp
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> create(
+      std::string atespace, std::string json, Caller caller);
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> patch(
+      ActorKey key, std::string merge_patch, std::optional<std::string> if_match, Caller caller);
+
+  // resume.cpp
+  [[nodiscard]] async::Task<Status> run_resume(EntryPtr entry, RunPtr run, core::Decision decision);
+  [[nodiscard]] async::Task<Status> prepare_start(EntryPtr entry, RunPtr run,
+                                                  std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> open_source(EntryPtr entry, RunPtr run,
+                                                std::shared_ptr<Start> start);
+  [[nodiscard]] Status take_worker(const EntryPtr& entry, Start& start);
+  [[nodiscard]] async::Task<Status> begin_start(EntryPtr entry, RunPtr run,
+                                                std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> fetch_images(std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> launch(EntryPtr entry, RunPtr run,
+                                           std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Result<std::unique_ptr<runtime::Sandbox>>> launch_sandbox(
+      EntryPtr entry, RunPtr run, std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> commit_running(EntryPtr entry, RunPtr run,
+                                                   std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<void> undo_start(EntryPtr entry, RunPtr run,
+                                             std::shared_ptr<Start> start, Error error);
+  [[nodiscard]] async::Task<void> drop_start(EntryPtr entry, std::shared_ptr<Start> start);
+
+  // snapshot_ops.cpp
+  [[nodiscard]] async::Task<Status> run_save(EntryPtr entry, RunPtr run, core::Decision decision);
+  [[nodiscard]] async::Task<Status> commit_paused(EntryPtr entry, RunPtr run);
+  struct Save;
+  [[nodiscard]] async::Task<Status> prepare_save(EntryPtr entry, RunPtr run,
+                                                 std::shared_ptr<Save> save);
+  [[nodiscard]] async::Task<Status> write_snapshot(EntryPtr entry, RunPtr run,
+                                                   std::shared_ptr<Save> save);
+  [[nodiscard]] async::Task<Status> flip(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save);
+  [[nodiscard]] async::Task<void> undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
+                                            Error error);
+  void discard(std::vector<std::string> ids);
+  [[nodiscard]] async::Task<void> collect(std::string id);
+  [[nodiscard]] async::Task<Status> verify_snapshot(std::string id);
+  [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, Caller caller);
+
+  // remove.cpp
+  [[nodiscard]] async::Task<Status> run_revert(EntryPtr entry, RunPtr run, core::Decision decision,
+                                               VerbOptions options);
+  [[nodiscard]] async::Task<Status> run_remove(EntryPtr entry, RunPtr run, VerbOptions options);
+  [[nodiscard]] async::Task<void> remove_files(EntryPtr entry, RunPtr run);
+  [[nodiscard]] async::Task<void> forget(std::string uid);
+
+  // guest.cpp
+  [[nodiscard]] GuestPtr adopt(const EntryPtr& entry, std::unique_ptr<runtime::Sandbox> sandbox,
+                               const Start& start);
+  [[nodiscard]] async::Task<void> watch(EntryPtr entry, GuestPtr guest);
+  [[nodiscard]] async::Task<void> guest_ended(EntryPtr entry, GuestPtr guest);
+  [[nodiscard]] async::Task<Status> retire(EntryPtr entry, GuestPtr guest,
+                                           std::chrono::milliseconds graceful);
+  [[nodiscard]] async::Task<Status> signal(ActorKey key, int signo);
+  void worker_free(const std::string& worker, const std::string& uid);
+
+  // restart.cpp, idle.cpp, housekeeping.cpp
+  [[nodiscard]] core::Restarts restart_policy(const v1alpha1::ActorRecord& record) const;
+  void plan_restart(v1alpha1::ActorRecord& record, core::State ended, WallTime now) const;
+  void run_restarts();
+  void idle_tick();
+  void idle_check(const EntryPtr& entry, SteadyTime now);
+  [[nodiscard]] async::Task<void> housekeeping();
+  [[nodiscard]] async::Task<void> tick();
+  [[nodiscard]] async::Task<void> retry_leftovers();
+
+  // wake.cpp
+  [[nodiscard]] async::Task<Result<UniqueFd>> connect(ActorKey key, std::uint16_t port);
+  [[nodiscard]] async::Task<Result<EntryPtr>> wake(ActorKey key);
+  [[nodiscard]] async::Task<Status> wake_parked(EntryPtr entry, SteadyTime deadline);
+  [[nodiscard]] Status park(const EntryPtr& entry);
+
+  // reconcile.cpp
+  [[nodiscard]] Status load(const store::Loaded& loaded);
+  [[nodiscard]] async::Task<Status> reconcile();
+  struct Survey;
+  [[nodiscard]] async::Task<Status> survey(std::shared_ptr<Survey> seen);
+  [[nodiscard]] async::Task<void> purge_all(std::shared_ptr<Survey> seen,
+                                            std::vector<std::size_t> order);
+  [[nodiscard]] async::Task<Status> commit_plan(std::shared_ptr<const core::Plan> plan);
+  [[nodiscard]] async::Task<void> stop(std::chrono::milliseconds grace);
+
+  // queries.cpp
+  [[nodiscard]] Result<ActorPage> list(const ActorQuery& query) const;
+  [[nodiscard]] std::shared_ptr<v1alpha1::Snapshot> snapshot_view(const std::string& id) const;
+  [[nodiscard]] std::vector<std::string> users_of(const v1alpha1::Snapshot& snapshot) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Worker>> worker_views() const;
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Operation>>> operation(
+      std::string id);
+  [[nodiscard]] std::vector<Check> checks() const;
+
+  [[nodiscard]] std::string render(const Error& error, const Run& run) const;
+  [[nodiscard]] runtime::Runtime* runtime_of(const v1alpha1::ActorRecord& record) const;
+
+  [[nodiscard]] SteadyTime now() const { return clock.steady(); }
+
+  async::Context context;
+  Templates& templates;
+  artifacts::SnapshotStore& snapshots;
+  std::map<std::string, runtime::Runtime*> runtimes;
+  const Clock& clock;
+  const Log& log;
+  const Options settings;
+  Journal journal;
+  Workers workers;
+  ActorTable actors;
+  std::map<std::string, Packed<v1alpha1::Snapshot>> snapshot_rows;
+  std::map<std::string, RunPtr> runs;  // by operation id
+  std::set<std::pair<std::string, std::string>> creating;
+
+  // What waits for housekeeping.
+  std::set<std::string> dirty;                       // uids whose record is newer than the store
+  std::map<std::string, std::int64_t> restarts;      // uid -> not before (wall clock, ms)
+  std::set<std::string> awake;                       // uids in RUNNING
+  std::set<std::string> gc_pending;                  // snapshot directories that would not go
+  std::set<std::string> forget_pending;              // uids whose files would not go
+  std::set<std::string> stranded;                    // uids whose delete did not finish
+  std::vector<std::pair<EntryPtr, GuestPtr>> stuck;  // sandboxes that would not end
+  std::int64_t ended_since_trim = 0;
+  SteadyTime last_retry;
+
+  std::vector<core::ActorFacts> facts_at_load;
+  std::vector<std::shared_ptr<v1alpha1::Operation>> operations_at_load;
+  std::size_t parked = 0;
+  bool ready = false;
+  bool stopping = false;
+  std::string not_ready_detail = "reconcile has not run yet";
+  Pulse worker_freed;
+  std::uint64_t workers_freed = 0;  // how often: so that no beat is missed
+  async::TaskScope operations;
+  async::TaskScope background;
+};
+
+/// How a guest ended, in the words of design.md section 8.
+[[nodiscard]] std::string cause_words(const runtime::SandboxExit& exit, bool by_operator);
+/// What follows from a record's new state whatever led there.
+void settle_fields(v1alpha1::ActorRecord& record, core::State from, WallTime now);
+/// Writes the end of a guest into its record.
+void write_guest_end(v1alpha1::ActorRecord& record, const core::Settled& settled,
+                     const runtime::SandboxExit& exit);
+
+/// True at an armed failpoint; the operation then fails with this.
+[[nodiscard]] Status pass_failpoint(const std::string& name);
+/// Cancelled when the operation was asked to give up.
+[[nodiscard]] Status next_stage(const Run& run);
+
+}  // namespace ate::engine
