@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ate/core/validate.hpp"
+#include "ate/util/log.hpp"
+#include "ate/v1alpha1/objects.pb.h"
+#include "core/checker.hpp"
+
+namespace ate::core {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMaxSocketPath = 107;
+constexpr std::int64_t kMaxBytes = 1LL << 46;
+
+bool is_group_name(const std::string& text) {
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= 32 && text.front() != '-' &&
+         std::all_of(text.begin(), text.end(), good);
+}
+
+/// "0660": three octal digits with an optional leading 0. Nothing executable, nothing sticky.
+bool is_socket_mode(std::string text) {
+  if (text.size() == 4 && text.front() == '0') {
+    text.erase(0, 1);
+  }
+  return text.size() == 3 && std::all_of(text.begin(), text.end(), [](char c) {
+           return c == '0' || c == '2' || c == '4' || c == '6';
+         });
+}
+
+bool is_below(const std::string& inner, const std::string& outer) {
+  return inner == outer || inner.starts_with(outer + "/");
+}
+
+void listen(Checker& check, const v1alpha1::Listen& listen) {
+  if (!listen.socket().empty() && check.clean_path("spec.listen.socket", listen.socket()) &&
+      listen.socket().size() > kMaxSocketPath) {
+    check.invalid("spec.listen.socket", "is " + std::to_string(listen.socket().size()) +
+                                            " bytes; a socket path has at most 107");
+  }
+  if (!listen.mode().empty() && !is_socket_mode(listen.mode())) {
+    check.invalid("spec.listen.mode",
+                  "must be three octal digits of 0, 2, 4 and 6 in quotes, for example \"0660\"");
+  }
+  if (!listen.group().empty() && !is_group_name(listen.group())) {
+    check.invalid("spec.listen.group", "is no group name");
+  }
+}
+
+void overhead(Checker& check, const std::string& path, const v1alpha1::OverheadTerms& terms) {
+  if (!terms.fixed().empty()) {
+    check.bytes(path + ".fixed", terms.fixed(), 0, kMaxBytes);
+  }
+  if (!terms.per_vcpu().empty()) {
+    check.bytes(path + ".perVcpu", terms.per_vcpu(), 0, kMaxBytes);
+  }
+  if (!std::isfinite(terms.percent()) || terms.percent() < 0 || terms.percent() > 90) {
+    check.invalid(path + ".percent", "is outside 0..90");
+  }
+}
+
+void directories(Checker& check, const v1alpha1::NodeConfigSpec& spec) {
+  bool good = true;
+  if (!spec.state_dir().empty()) {
+    good = check.clean_path("spec.stateDir", spec.state_dir());
+  }
+  if (!spec.run_dir().empty()) {
+    good = check.clean_path("spec.runDir", spec.run_dir()) && good;
+  }
+  if (!spec.cgroup_root().empty()) {
+    check.clean_path("spec.cgroupRoot", spec.cgroup_root());
+  }
+  if (good && !spec.state_dir().empty() && !spec.run_dir().empty() &&
+      (is_below(spec.state_dir(), spec.run_dir()) || spec.state_dir() == spec.run_dir())) {
+    check.invalid("spec.stateDir",
+                  "must not be spec.runDir or below it: that is gone after a reboot");
+  }
+}
+
+void uid_range(Checker& check, const v1alpha1::UidRange& range) {
+  // 4294967295 means "no change" to chown, 65534 is nobody's.
+  constexpr std::int64_t kLastUid = 4'294'967'293;
+  const std::int64_t start = range.has_start() ? range.start() : 2'000'000'000;
+  const std::int64_t count = range.has_count() ? range.count() : 65'536;
+  check.range("spec.uidRange.start", start, 65'536, kLastUid);
+  check.range("spec.uidRange.count", count, 1, kLastUid);
+  if (start >= 65'536 && start <= kLastUid && count >= 1 && count <= kLastUid &&
+      start + count - 1 > kLastUid) {
+    check.invalid("spec.uidRange.count", "start and count pass the last uid, 4294967293");
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> validate(const v1alpha1::NodeConfig& object) {
+  Checker check;
+  const v1alpha1::NodeConfigSpec& spec = object.spec();
+  check.metadata(object.metadata(), false, false);
+  directories(check, spec);
+  listen(check, spec.listen());
+  if (!spec.enforcement().empty() && spec.enforcement() != "required" &&
+      spec.enforcement() != "off") {
+    check.invalid("spec.enforcement", "must be required or off");
+  }
+  uid_range(check, spec.uid_range());
+  if (spec.sizing().require_actor_limits()) {
+    check.not_yet("spec.sizing.requireActorLimits", "a declared size of actors");
+  }
+  if (!spec.host_reserve().memory().empty()) {
+    check.bytes("spec.hostReserve.memory", spec.host_reserve().memory(), 0, kMaxBytes);
+  }
+  overhead(check, "spec.overhead.microvm", spec.overhead().microvm());
+  overhead(check, "spec.overhead.gvisor", spec.overhead().gvisor());
+  if (!spec.operation_wait().empty()) {
+    check.duration("spec.operationWait", spec.operation_wait(), 1ms, 1h);
+  }
+  LogLevel level = LogLevel::Info;
+  if (!spec.log_level().empty() && !parse_log_level(spec.log_level(), level)) {
+    check.invalid("spec.logLevel", "must be error, warning, info or debug");
+  }
+  if (!spec.disk_reserve().empty()) {
+    check.bytes("spec.diskReserve", spec.disk_reserve(), 0, 1LL << 50);
+  }
+  return check.take();
+}
+
+}  // namespace ate::core
