@@ -31,8 +31,8 @@ std::vector<CgroupWrite> cgroup_writes(const CgroupLimits& limits) {
   return writes;
 }
 
-std::string cgroup_controllers() {
-  return "+cpu +memory +pids";
+std::vector<std::string> cgroup_controllers() {
+  return {"cpu", "memory", "pids"};
 }
 
 }  // namespace ate::core

@@ -23,6 +23,21 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "delete-after-intent",      "delete-after-destroy",  "delete-after-files",
     "delete-after-commit",      "snapshot-gc",           "reconcile-after-purge",
     "reconcile-after-commit",
+    "store-commit-before",
+    "store-commit-after",
+    "gvisor-record",
+    "gvisor-leaf",
+    "gvisor-prepared",
+    "gvisor-started",
+    "gvisor-ready",
+    "gvisor-pause",
+    "gvisor-paused",
+    "gvisor-saved",
+    "gvisor-unpause",
+    "gvisor-kill",
+    "gvisor-killed",
+    "gvisor-leaf-removed",
+    "gvisor-removed",
 });
 
 }  // namespace

@@ -27,7 +27,7 @@ struct CgroupWrite {
 [[nodiscard]] std::vector<CgroupWrite> cgroup_writes(const CgroupLimits& limits);
 
 /// What must be switched on in cgroup.subtree_control of every directory above a leaf.
-[[nodiscard]] std::string cgroup_controllers();
+[[nodiscard]] std::vector<std::string> cgroup_controllers();
 
 /// cpu.max period in microseconds; quota = milli x 100, at least 1000 (design.md section 3.5).
 inline constexpr std::int64_t kCpuPeriodMicros = 100'000;

@@ -16,6 +16,7 @@ struct RunscGlobals {
   std::string executable;
   std::string root;         // state directory of this incarnation
   std::string log;          // file for JSON error lines
+  std::string panic_log;    // where a crash of the sandbox leaves its trace
   std::string platform;     // systrap | kvm | ptrace
   std::string overlay_dir;  // on disk; the guest's writes go to an unlinked file in it
   bool ignore_cgroups = true;

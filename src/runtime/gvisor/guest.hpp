@@ -1,0 +1,124 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "ate/async/reaper.hpp"
+#include "ate/async/task.hpp"
+#include "ate/core/runsc_args.hpp"
+#include "ate/net/netns.hpp"
+#include "ate/runtime/gvisor.hpp"
+#include "runtime/gvisor/incarnation.hpp"
+#include "runtime/gvisor/leaf.hpp"
+#include "runtime/gvisor/runsc.hpp"
+
+namespace ate::runtime::gvisor {
+
+/// Recorded in each snapshot and checked before a restore.
+inline constexpr const char* kNetworkMode = "sandbox";
+inline constexpr const char* kOverlayMode = "root:dir";
+
+/// Names an incarnation: (uid, serial).
+using GuestKey = std::pair<std::string, std::int64_t>;
+
+/// What every part of the runtime uses. One per runtime; outlives all guests.
+struct Services {
+  Services(async::Context& c, async::Reaper& r, net::NetnsFactory& n,
+           const artifacts::AssetStore& a, const core::Paths& p, GvisorOptions o);
+
+  async::Context& context;
+  async::Reaper& reaper;
+  net::NetnsFactory& netns;
+  const artifacts::AssetStore& assets;
+  const core::Paths& paths;
+  GvisorOptions options;
+  Runsc runsc;
+  async::TaskScope watchers;  // each waits for the end of one sandbox
+  async::TaskScope teardown;  // networks of sandboxes that are gone
+  std::set<GuestKey> alive;   // incarnations of this process, so that observe() leaves them out
+};
+
+/// What a guest is started from.
+struct StartPlan {
+  Incarnation incarnation;
+  net::NetnsPair netns;
+  std::string runsc;  // path of the binary
+  std::string platform;
+  std::string container;  // name of the stdio files
+  std::string rootfs;
+  std::map<std::string, std::string> bind_sources;  // made by `binds`
+  std::function<Result<std::map<std::string, std::string>>(const Layout&)> binds;
+  std::function<Result<std::string>(const core::OciPaths&)> make_spec;
+  std::string image_path;  // snapshot directory; "" = boot
+  std::int64_t image_bytes = 0;
+};
+
+/// A live sandbox: its processes, cgroup, network, files. Shared by the Sandbox that the engine
+/// holds and by the coroutine that watches for its end. Its destructor closes descriptors only.
+class Guest {
+ public:
+  Guest(Services& services, Incarnation incarnation, net::NetnsPair netns);
+
+  Services& services;
+  Incarnation incarnation;
+  net::NetnsPair netns;
+  Layout layout;
+  Leaf leaf;
+  core::RunscGlobals globals;
+  std::string container;
+  std::string oci_spec;
+  SandboxProcesses processes;
+  UniqueFd net_counters;       // /proc/<sandbox>/net/dev: the sandbox side of the veth
+  std::int64_t log_start = 0;  // size of the stderr file when this incarnation began
+  async::Mutex control;        // one runsc command at a time
+  async::Event ended;
+  SandboxExit exit;
+  bool killing = false;
+  bool paused = false;
+  bool gone = false;  // destroy() has done its work
+};
+
+using GuestPtr = std::shared_ptr<Guest>;
+
+/// Makes everything and starts runsc. On failure nothing is left (the network goes in the
+/// background).
+[[nodiscard]] async::Task<Result<GuestPtr>> start_guest(Services& services, StartPlan plan,
+                                                        StageSink& stages);
+/// Kills all processes, waits until they are reaped, removes cgroup, files, overlay; network in the
+/// background. Idempotent.
+[[nodiscard]] async::Task<Status> end_guest(GuestPtr guest);
+/// A control command on the guest; serialised.
+[[nodiscard]] async::Task<Result<Outcome>> control(GuestPtr guest, std::string what,
+                                                   core::Argv argv,
+                                                   std::chrono::milliseconds deadline);
+/// pause + checkpoint -leave-running; the guest stays paused.
+[[nodiscard]] async::Task<Status> save_guest(GuestPtr guest, std::string directory,
+                                             StageSink& stages);
+[[nodiscard]] async::Task<Status> unpause_guest(GuestPtr guest);
+/// Bytes that a checkpoint would write: what the files hold that the guest's memory and its overlay
+/// live in. Blocking.
+[[nodiscard]] std::int64_t resident_bytes(const Guest& guest);
+/// "exited with code 3: last words" for messages.
+[[nodiscard]] std::string describe_end(const Guest& guest);
+/// Deadline of something that moves `bytes`.
+[[nodiscard]] std::chrono::milliseconds transfer_deadline(const GvisorDeadlines& deadlines,
+                                                          std::int64_t bytes);
+
+/// Times one stage: from construction to done().
+class StageTimer {
+ public:
+  StageTimer(StageSink& sink, std::string name);
+  void done();
+
+ private:
+  StageSink& sink_;
+  std::string name_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace ate::runtime::gvisor

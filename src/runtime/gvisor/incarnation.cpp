@@ -1,0 +1,191 @@
+#include "runtime/gvisor/incarnation.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "ate/os/fs.hpp"
+#include "ate/v1alpha1/objects.pb.h"
+
+namespace ate::runtime::gvisor {
+namespace {
+
+constexpr mode_t kPrivate = 0700;
+constexpr std::size_t kSecretLimit = 128 * 1024;
+constexpr std::size_t kStateLimit = 16 << 20;
+constexpr const char* kResolvConfText = "nameserver 169.254.17.1\n";
+constexpr const char* kHostsText =
+    "127.0.0.1 localhost\n"
+    "::1 localhost ip6-localhost ip6-loopback\n"
+    "169.254.17.2 actor\n";
+
+/// A file that is not there yet. On tmpfs and worthless after a crash: no fsync.
+Status write_new(const std::string& path, const std::string& text, mode_t mode) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  // The umask of whoever started us does not decide what a guest may read.
+  if (!fd || ::fchmod(fd.get(), mode) != 0) {
+    return fail(Error::from_errno("creating " + path, errno));
+  }
+  return os::write_all(fd.get(), text, path);
+}
+
+/// Number behind `"key":` in runsc's state file, which is one line of JSON by Go's encoder. The
+/// spec is part of that file and may hold any text of a user; but a quote inside a JSON string is
+/// escaped, so an unescaped `"goferPid":` is a key.
+std::int64_t json_number(std::string_view text, std::string_view key) {
+  const std::size_t at = text.find(key);
+  if (at == std::string_view::npos) {
+    return 0;
+  }
+  std::int64_t value = 0;
+  const char* begin = text.data() + at + key.size();
+  static_cast<void>(std::from_chars(begin, text.data() + text.size(), value));
+  return value;
+}
+
+os::ProcessId process(std::int64_t pid) {
+  os::ProcessId id{.pid = static_cast<pid_t>(pid), .start_time = 0};
+  if (const Result<std::uint64_t> start = os::process_start_time(id.pid)) {
+    id.start_time = *start;
+  }
+  return id;
+}
+
+bool is_system_info(const v1alpha1::ActorTemplateSpec& spec, const std::string& name) {
+  return std::any_of(spec.volumes().begin(), spec.volumes().end(), [&](const auto& volume) {
+    return volume.name() == name && volume.has_system_info();
+  });
+}
+
+}  // namespace
+
+Layout make_layout(const core::Paths& paths, const std::string& uid, std::int64_t serial) {
+  const std::string directory = paths.incarnation(uid, serial);
+  return {.directory = directory,
+          .bundle = directory + "/bundle",
+          .files = directory + "/files",
+          .pid_file = directory + "/sandbox.pid",
+          .log = directory + "/runsc.log",
+          .panic_log = directory + "/panic.log",
+          .record = directory + "/incarnation",
+          .overlay = paths.actor_overlay(uid, serial),
+          .logs = paths.actor_logs(uid)};
+}
+
+Status write_files(const Layout& layout, const Incarnation& incarnation) {
+  ATE_TRY(os::make_dirs(layout.bundle, kPrivate));
+  ATE_TRY(os::make_dirs(layout.overlay, kPrivate));
+  const std::string info = layout.files + "/info";
+  ATE_TRY(os::make_dirs(layout.files, kPrivate));
+  // The guest's user, whoever it is, has to pass through; its parents stay 0700.
+  ATE_TRY(os::make_dir(info, 0755));
+  constexpr mode_t kReadable = 0644;
+  const std::pair<std::string, std::string> files[] = {
+      {layout.files + "/resolv.conf", kResolvConfText},
+      {layout.files + "/hosts", kHostsText},
+      {layout.files + "/hostname", std::string(core::kActorHostname) + "\n"},
+      {info + "/name", incarnation.name},
+      {info + "/atespace", incarnation.atespace},
+      {info + "/uid", incarnation.uid},
+      {info + "/template", incarnation.template_name},
+      {info + "/generation", std::to_string(incarnation.template_generation)},
+      {info + "/serial", std::to_string(incarnation.serial)}};
+  for (const auto& [path, text] : files) {
+    ATE_TRY(write_new(path, text, kReadable));
+  }
+  return {};
+}
+
+Result<std::map<std::string, std::string>> bind_sources(const Layout& layout,
+                                                        const v1alpha1::ActorTemplateSpec& spec,
+                                                        const v1alpha1::Container& container) {
+  std::map<std::string, std::string> sources = {{core::kResolvConf, layout.files + "/resolv.conf"},
+                                                {core::kHosts, layout.files + "/hosts"},
+                                                {core::kHostnameFile, layout.files + "/hostname"}};
+  for (int i = 0; i < container.volume_mounts_size(); ++i) {
+    const v1alpha1::VolumeMount& mount = container.volume_mounts(i);
+    const std::string field = "spec.containers[0].volumeMounts[" + std::to_string(i) + "]";
+    if (!is_system_info(spec, mount.name())) {
+      return fail(Error(Errc::NotYetSupported, "only systemInfo volumes can be mounted so far")
+                      .with_field(field + ".name"));
+    }
+    if (!sources.emplace(mount.mount_path(), layout.files + "/info").second) {
+      return fail(
+          Error(Errc::InvalidValue, "something is mounted at " + mount.mount_path() + " already")
+              .with_field(field + ".mountPath"));
+    }
+  }
+  return sources;
+}
+
+Result<std::vector<std::string>> template_env(const v1alpha1::Container& container) {
+  std::vector<std::string> env;
+  for (int i = 0; i < container.env_size(); ++i) {
+    const v1alpha1::EnvVar& variable = container.env(i);
+    std::string value = variable.value();
+    if (variable.has_value_from()) {
+      const std::string field = "spec.containers[0].env[" + std::to_string(i) + "].valueFrom.file";
+      Result<std::string> secret = os::read_file(variable.value_from().file(), kSecretLimit);
+      if (!secret) {
+        return fail(std::move(secret).error().with_code(Errc::InvalidValue).with_field(field));
+      }
+      value = std::move(*secret);
+      if (value.ends_with('\n')) {
+        value.pop_back();
+      }
+      if (value.find('\0') != std::string::npos) {
+        return fail(Error(Errc::InvalidValue, "the file holds a NUL byte").with_field(field));
+      }
+    }
+    env.push_back(variable.name() + "=" + value);
+  }
+  return env;
+}
+
+Result<SandboxProcesses> read_processes(const Layout& layout) {
+  constexpr std::size_t kPidLimit = 64;
+  const Result<std::string> text = os::read_file(layout.pid_file, kPidLimit);
+  std::int64_t pid = 0;
+  if (text) {
+    static_cast<void>(std::from_chars(text->data(), text->data() + text->size(), pid));
+  }
+  if (pid <= 1) {
+    return fail(Errc::RuntimeFailed, "runsc reported success but wrote no sandbox pid");
+  }
+  SandboxProcesses found{.sandbox = process(pid), .gofer = {}};
+  const std::string id = core::kRunscContainerId;
+  const std::string state_file = layout.directory + "/" + id + "_sandbox:" + id + ".state";
+  if (const Result<std::string> state = os::read_file(state_file, kStateLimit)) {
+    const std::int64_t gofer = json_number(*state, "\"goferPid\":");
+    if (gofer > 1) {
+      found.gofer = process(gofer);
+    }
+  }
+  return found;
+}
+
+Status write_record(const Layout& layout, const Record& record) {
+  ATE_TRY(os::make_dirs(layout.directory, kPrivate));
+  return write_new(layout.record, record.netns_id + "\n" + record.cgroup + "\n", 0600);
+}
+
+Record read_record(const std::string& path) {
+  Record record;
+  const Result<std::string> text = os::read_file(path, 8192);
+  if (text) {
+    const std::size_t first = text->find('\n');
+    if (first != std::string::npos) {
+      record.netns_id = text->substr(0, first);
+      record.cgroup = text->substr(first + 1, text->find('\n', first + 1) - first - 1);
+    }
+  }
+  return record;
+}
+
+}  // namespace ate::runtime::gvisor

@@ -1,0 +1,355 @@
+// The gVisor side of runtime::Runtime.
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include "ate/artifacts/artifacts.hpp"
+#include "ate/image/image.hpp"
+#include "ate/os/fs.hpp"
+#include "ate/runtime/gvisor.hpp"
+#include "ate/v1alpha1/actor.pb.h"
+#include "ate/v1alpha1/objects.pb.h"
+#include "runtime/gvisor/compatibility.hpp"
+#include "runtime/gvisor/guest.hpp"
+#include "runtime/gvisor/leftovers.hpp"
+#include "runtime/gvisor/sandbox.hpp"
+#include "runtime/gvisor/trial.hpp"
+
+namespace ate::runtime {
+namespace gvisor {
+namespace {
+
+constexpr const char* kAsset = "runsc";
+constexpr const char* kPlatformOption = "platform";
+constexpr const char* kDefaultPlatform = "systrap";
+
+std::string value_or(const std::map<std::string, std::string>& map, const std::string& key,
+                     const std::string& fallback) {
+  const auto found = map.find(key);
+  return found == map.end() || found->second.empty() ? fallback : found->second;
+}
+
+std::string kernel_release() {
+  utsname name{};
+  return ::uname(&name) == 0 ? std::string(name.release) : std::string();
+}
+
+class GvisorRuntime final : public Runtime {
+ public:
+  GvisorRuntime(async::Context& context, async::Reaper& reaper, net::NetnsFactory& netns,
+                const artifacts::AssetStore& assets, const core::Paths& paths,
+                GvisorOptions options)
+      : services_(context, reaper, netns, assets, paths, std::move(options)) {}
+
+  std::string class_name() const override { return "gvisor"; }
+
+  async::Task<Status> self_test(std::map<std::string, std::string> assets,
+                                std::map<std::string, std::string> options) override;
+  Status can_restore(const v1alpha1::SnapshotManifest& manifest) const override;
+  async::Task<Result<Identity>> reserve() override;
+  async::Task<void> release(Identity reserved) override;
+  async::Task<Result<std::unique_ptr<Sandbox>>> boot(BootPlan plan, Identity reserved,
+                                                     StageSink& stages) override;
+  async::Task<Result<std::unique_ptr<Sandbox>>> restore(RestorePlan plan, Identity reserved,
+                                                        StageSink& stages) override;
+  async::Task<Result<std::vector<Leftover>>> observe() override;
+  async::Task<Status> purge(Leftover leftover) override;
+  async::Task<Status> forget_actor(std::string uid) override;
+  async::Task<void> shutdown() override;
+
+ private:
+  async::Task<Status> tested(std::string digest, std::string platform, bool may_test);
+  async::Task<Result<std::vector<std::string>>> features_of(std::string digest);
+  Result<net::NetnsPair> take(const Identity& reserved);
+  Result<StartPlan> boot_plan(const BootPlan& plan) const;
+  Result<StartPlan> restore_plan(const RestorePlan& plan) const;
+  async::Task<Result<GuestPtr>> launch(StartPlan plan, Identity reserved, StageSink& stages);
+  async::Task<Result<GuestPtr>> checked_boot(std::shared_ptr<const BootPlan> plan,
+                                             Identity reserved, StageSink& stages);
+  async::Task<Result<GuestPtr>> checked_restore(std::shared_ptr<const RestorePlan> plan,
+                                                Identity reserved, StageSink& stages);
+
+  Services services_;
+  std::map<std::string, net::NetnsPair> reserved_;
+  std::map<std::string, TrialPtr> trials_;                    // by digest and platform
+  std::map<std::string, std::vector<std::string>> features_;  // by digest
+};
+
+async::Task<Status> GvisorRuntime::self_test(std::map<std::string, std::string> assets,
+                                             std::map<std::string, std::string> options) {
+  const std::string digest = value_or(assets, kAsset, "");
+  if (digest.empty()) {
+    co_return fail(Error(Errc::AssetInvalid, "a gvisor SandboxConfig needs the asset runsc")
+                       .with_field("spec.assets.runsc"));
+  }
+  std::string platform = value_or(options, kPlatformOption, kDefaultPlatform);
+  // Asked for again, a failed test is tried again: the reason may have gone.
+  const auto found = trials_.find(digest + " " + platform);
+  if (found != trials_.end() && found->second->health.state == Health::State::Failed) {
+    trials_.erase(found);
+  }
+  co_return co_await tested(digest, std::move(platform), true);
+}
+
+/// Joins a running test, tells the result of an earlier one, or (may_test) runs it now.
+async::Task<Status> GvisorRuntime::tested(std::string digest, std::string platform, bool may_test) {
+  TrialPtr trial;
+  const std::string key = digest + " " + platform;
+  if (const auto found = trials_.find(key); found != trials_.end()) {
+    trial = found->second;
+    co_await trial->done.wait();
+  } else if (!may_test) {
+    co_return Status{};
+  } else {
+    trial = std::make_shared<Trial>(services_.context);
+    trials_[key] = trial;
+    Result<std::string> path = services_.assets.path_of(digest);
+    if (!path) {
+      trials_.erase(key);
+      trial->done.set();
+      co_return fail(std::move(path).error());
+    }
+    const Status result =
+        co_await run_trial(services_, trial, digest, std::move(*path), std::move(platform));
+    static_cast<void>(result);  // told below, to everybody alike
+    features_[digest] = trial->cpu_features;
+  }
+  if (trial->health.state != Health::State::Passed) {
+    co_return fail(Errc::Unavailable,
+                   "runsc " + digest + " did not pass its self-test: " + trial->health.detail);
+  }
+  co_return Status{};
+}
+
+async::Task<Result<std::vector<std::string>>> GvisorRuntime::features_of(std::string digest) {
+  const auto known = features_.find(digest);
+  if (known != features_.end() && !known->second.empty()) {
+    co_return known->second;
+  }
+  ATE_CO_ASSIGN(std::string path, services_.assets.path_of(digest));
+  Result<std::vector<std::string>> features =
+      co_await probe_cpu_features(services_, std::move(path));
+  if (features) {
+    features_[digest] = *features;
+  }
+  co_return features;
+}
+
+Status GvisorRuntime::can_restore(const v1alpha1::SnapshotManifest& manifest) const {
+  ATE_TRY(check_manifest(manifest));
+  const std::string digest = asset_digest(manifest);
+  ATE_TRY(services_.assets.path_of(digest));
+  // Not asked yet: restore() asks the snapshot's own binary before it starts anything.
+  const auto known = features_.find(digest);
+  return known == features_.end() ? Status{} : check_cpu(manifest, known->second);
+}
+
+async::Task<Result<Identity>> GvisorRuntime::reserve() {
+  Result<net::NetnsPair> pair = co_await services_.netns.acquire();
+  if (!pair) {
+    co_return fail(std::move(pair).error());
+  }
+  Identity identity{.pid = 0, .start_time = 0, .netns_id = pair->id};
+  reserved_[identity.netns_id] = std::move(*pair);
+  co_return identity;
+}
+
+async::Task<void> GvisorRuntime::release(Identity reserved) {
+  const auto found = reserved_.find(reserved.netns_id);
+  if (found == reserved_.end()) {
+    co_return;
+  }
+  net::NetnsPair pair = std::move(found->second);
+  reserved_.erase(found);
+  const Status done = co_await services_.netns.destroy(std::move(pair));
+  static_cast<void>(done);  // IGNORED: what stays is found by observe() at the next start
+}
+
+Result<net::NetnsPair> GvisorRuntime::take(const Identity& reserved) {
+  const auto found = reserved_.find(reserved.netns_id);
+  if (found == reserved_.end()) {
+    return fail(Errc::Internal, "network " + reserved.netns_id + " was not reserved here");
+  }
+  net::NetnsPair pair = std::move(found->second);
+  reserved_.erase(found);
+  return pair;
+}
+
+Result<StartPlan> GvisorRuntime::boot_plan(const BootPlan& plan) const {
+  if (plan.spec == nullptr || plan.spec->containers_size() != 1 || plan.images.size() != 1) {
+    return fail(Errc::NotYetSupported, "exactly one container for each actor so far");
+  }
+  const ContainerImage& image = plan.images.front();
+  core::OciPlan oci;
+  oci.image = {.entrypoint = image.entrypoint,
+               .cmd = image.cmd,
+               .env = image.env,
+               .working_dir = image.working_dir};
+  ATE_ASSIGN(image::User user, image::resolve_user(image.rootfs, image.user));
+  oci.user = {.uid = user.uid,
+              .gid = user.gid,
+              .additional_gids = std::move(user.additional_gids),
+              .home = std::move(user.home)};
+  const std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec = plan.spec;
+  ATE_ASSIGN(oci.template_env, template_env(spec->containers(0)));
+  StartPlan start;
+  start.incarnation = plan.incarnation;
+  start.platform = value_or(plan.options, kPlatformOption, kDefaultPlatform);
+  start.container = spec->containers(0).name();
+  start.rootfs = image.rootfs;
+  ATE_ASSIGN(start.runsc, services_.assets.path_of(value_or(plan.assets, kAsset, "")));
+  start.binds = [spec](const Layout& layout) {
+    return bind_sources(layout, *spec, spec->containers(0));
+  };
+  start.make_spec = [spec, oci](const core::OciPaths& paths) {
+    core::OciPlan whole = oci;
+    whole.paths = paths;
+    return core::build_oci_spec(whole, spec->containers(0));
+  };
+  return start;
+}
+
+Result<StartPlan> GvisorRuntime::restore_plan(const RestorePlan& plan) const {
+  if (plan.spec == nullptr || plan.spec->containers_size() != 1 || plan.images.size() != 1) {
+    return fail(Errc::NotYetSupported, "exactly one container for each actor so far");
+  }
+  const std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec = plan.spec;
+  const std::shared_ptr<const v1alpha1::SnapshotManifest> manifest = plan.manifest;
+  StartPlan start;
+  start.incarnation = plan.incarnation;
+  start.platform = runtime_value(*manifest, kPlatformOption);
+  start.container = spec->containers(0).name();
+  start.rootfs = plan.images.front().rootfs;
+  start.image_path = plan.directory;
+  for (const v1alpha1::SnapshotFile& file : manifest->files()) {
+    start.image_bytes += file.bytes();
+  }
+  ATE_ASSIGN(start.runsc, services_.assets.path_of(asset_digest(*manifest)));
+  start.binds = [spec](const Layout& layout) {
+    return bind_sources(layout, *spec, spec->containers(0));
+  };
+  start.make_spec = [manifest](const core::OciPaths& paths) {
+    return core::with_runtime_paths(manifest->oci_spec(), paths);
+  };
+  return start;
+}
+
+async::Task<Result<GuestPtr>> GvisorRuntime::launch(StartPlan plan, Identity reserved,
+                                                    StageSink& stages) {
+  ATE_CO_ASSIGN(plan.netns, take(reserved));
+  co_return co_await start_guest(services_, std::move(plan), stages);
+}
+
+async::Task<Result<GuestPtr>> GvisorRuntime::checked_boot(std::shared_ptr<const BootPlan> plan,
+                                                          Identity reserved, StageSink& stages) {
+  const Status fit =
+      co_await tested(value_or(plan->assets, kAsset, ""),
+                      value_or(plan->options, kPlatformOption, kDefaultPlatform), true);
+  ATE_CO_TRY(fit);
+  // Reads the image's passwd and secret files.
+  auto job = [this, plan]() { return boot_plan(*plan); };
+  Result<StartPlan> start = co_await async::run_blocking(services_.context, job);
+  if (!start) {
+    co_return fail(std::move(start).error());
+  }
+  co_return co_await launch(std::move(*start), reserved, stages);
+}
+
+async::Task<Result<GuestPtr>> GvisorRuntime::checked_restore(
+    std::shared_ptr<const RestorePlan> plan, Identity reserved, StageSink& stages) {
+  const v1alpha1::SnapshotManifest& manifest = *plan->manifest;
+  ATE_CO_TRY(can_restore(manifest));
+  const std::string digest = asset_digest(manifest);
+  // A binary that only snapshots name isn't tested: the restore itself will tell.
+  const Status fit = co_await tested(digest, runtime_value(manifest, kPlatformOption), false);
+  ATE_CO_TRY(fit);
+  const Result<std::vector<std::string>> features = co_await features_of(digest);
+  ATE_CO_TRY(features);
+  ATE_CO_TRY(check_cpu(manifest, *features));
+  ATE_CO_ASSIGN(StartPlan start, restore_plan(*plan));
+  co_return co_await launch(std::move(start), reserved, stages);
+}
+
+async::Task<Result<std::unique_ptr<Sandbox>>> GvisorRuntime::boot(BootPlan plan, Identity reserved,
+                                                                  StageSink& stages) {
+  auto shared = std::make_shared<const BootPlan>(std::move(plan));
+  Result<GuestPtr> guest = co_await checked_boot(shared, reserved, stages);
+  if (!guest) {
+    co_await release(reserved);
+    co_return fail(std::move(guest).error());
+  }
+  const std::string digest = value_or(shared->assets, kAsset, "");
+  const int stop_signal = parse_signal(shared->images.front().stop_signal);
+  Provenance provenance{.assets = shared->assets,
+                        .cpu_features = features_[digest],
+                        .kernel = kernel_release(),
+                        .platform = value_or(shared->options, kPlatformOption, kDefaultPlatform)};
+  co_return make_sandbox(std::move(*guest), shared->spec, stop_signal == 0 ? SIGTERM : stop_signal,
+                         std::move(provenance));
+}
+
+async::Task<Result<std::unique_ptr<Sandbox>>> GvisorRuntime::restore(RestorePlan plan,
+                                                                     Identity reserved,
+                                                                     StageSink& stages) {
+  auto shared = std::make_shared<const RestorePlan>(std::move(plan));
+  Result<GuestPtr> guest = co_await checked_restore(shared, reserved, stages);
+  if (!guest) {
+    co_await release(reserved);
+    co_return fail(std::move(guest).error());
+  }
+  const v1alpha1::SnapshotManifest& manifest = *shared->manifest;
+  const int stop_signal = parse_signal(shared->images.front().stop_signal);
+  Provenance provenance{
+      .assets = {manifest.assets().begin(), manifest.assets().end()},
+      .cpu_features = {manifest.cpu_features().begin(), manifest.cpu_features().end()},
+      .kernel = kernel_release(),
+      .platform = runtime_value(manifest, kPlatformOption)};
+  co_return make_sandbox(std::move(*guest), shared->spec, stop_signal == 0 ? SIGTERM : stop_signal,
+                         std::move(provenance));
+}
+
+async::Task<Result<std::vector<Leftover>>> GvisorRuntime::observe() {
+  std::set<std::string> in_use;
+  for (const auto& [id, pair] : reserved_) {
+    in_use.insert(id);
+  }
+  auto job = [this, in_use]() { return find_leftovers(services_, in_use); };
+  co_return co_await async::run_blocking(services_.context, job);
+}
+
+async::Task<Status> GvisorRuntime::purge(Leftover leftover) {
+  co_return co_await purge_leftover(services_, std::move(leftover));
+}
+
+async::Task<Status> GvisorRuntime::forget_actor(std::string uid) {
+  auto job = [this, uid]() { return os::remove_tree(services_.paths.actor(uid)); };
+  co_return co_await async::run_blocking(services_.context, job);
+}
+
+async::Task<void> GvisorRuntime::shutdown() {
+  while (!reserved_.empty()) {
+    const Identity left{.pid = 0, .start_time = 0, .netns_id = reserved_.begin()->first};
+    co_await release(left);
+  }
+  constexpr std::chrono::milliseconds kTeardown(500);
+  const bool finished = co_await services_.teardown.drain(kTeardown);
+  static_cast<void>(finished);  // IGNORED: what is cut short is found by observe()
+  co_await services_.teardown.close();
+  co_await services_.watchers.close();
+  co_await services_.netns.drain();
+}
+
+}  // namespace
+}  // namespace gvisor
+
+std::unique_ptr<Runtime> make_gvisor(async::Context& context, async::Reaper& reaper,
+                                     net::NetnsFactory& netns, const artifacts::AssetStore& assets,
+                                     const core::Paths& paths, GvisorOptions options) {
+  return std::make_unique<gvisor::GvisorRuntime>(context, reaper, netns, assets, paths,
+                                                 std::move(options));
+}
+
+}  // namespace ate::runtime

@@ -1,0 +1,261 @@
+// From a plan to a running guest.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "ate/logs/logs.hpp"
+#include "ate/os/fs.hpp"
+#include "ate/util/failpoint.hpp"
+#include "runtime/gvisor/guest.hpp"
+#include "runtime/gvisor/stdio_tail.hpp"
+
+namespace ate::runtime::gvisor {
+namespace {
+
+constexpr std::string_view kCgroupMount = "/sys/fs/cgroup/";
+
+/// runsc looks for cgroups at the usual mount point only. Elsewhere it is told to ignore them: our
+/// leaf holds the limits either way, only what the guest sees of them is then the host's.
+bool runsc_sees_cgroups(const GvisorOptions& options) {
+  return options.enforcement && options.cgroup_root.starts_with(kCgroupMount);
+}
+
+core::CgroupLimits limits_of(const WorkerLimits& limits) {
+  return {.memory_bytes = limits.memory_bytes, .cpu_milli = limits.cpu_milli, .pids = limits.pids};
+}
+
+core::RunscGlobals globals_of(const Guest& guest, const StartPlan& plan) {
+  return {.executable = plan.runsc,
+          .root = guest.layout.directory,
+          .log = guest.layout.log,
+          .panic_log = guest.layout.panic_log,
+          .platform = plan.platform,
+          .overlay_dir = guest.layout.overlay,
+          .ignore_cgroups = !runsc_sees_cgroups(guest.services.options)};
+}
+
+Result<std::string> build_spec(const Guest& guest, const StartPlan& plan) {
+  core::OciPaths paths;
+  paths.rootfs = plan.rootfs;
+  paths.network_namespace = guest.netns.sandbox_path;
+  if (plan.binds) {
+    ATE_ASSIGN(paths.bind_sources, plan.binds(guest.layout));
+  }
+  if (!guest.globals.ignore_cgroups) {
+    paths.cgroups_path = guest.leaf.directory().substr(kCgroupMount.size() - 1);
+    paths.limits = limits_of(guest.incarnation.limits);
+  }
+  return plan.make_spec(paths);
+}
+
+/// Everything that has to be there before runsc runs. The record comes first: what is made after
+/// it can be found by it. Blocking, on tmpfs and cgroupfs; well under a millisecond.
+Result<logs::StdioFiles> prepare(const GuestPtr& guest, const StartPlan& plan) {
+  const GvisorOptions& options = guest->services.options;
+  const Leaf::Place place{.root = options.cgroup_root,
+                          .worker = guest->incarnation.worker,
+                          .serial = guest->incarnation.serial,
+                          .enforce = options.enforcement,
+                          .limits = limits_of(guest->incarnation.limits)};
+  const std::string leaf =
+      place.root.empty() ? std::string()
+                         : place.root + "/" + place.worker + "/" + std::to_string(place.serial);
+  ATE_TRY(write_record(guest->layout, {.netns_id = guest->netns.id, .cgroup = leaf}));
+  if (failpoint("gvisor-record")) {
+    return fail(Errc::RuntimeFailed, "failpoint gvisor-record");
+  }
+  ATE_TRY(write_files(guest->layout, guest->incarnation));
+  ATE_ASSIGN(guest->leaf, Leaf::create(place));
+  if (failpoint("gvisor-leaf")) {
+    return fail(Errc::RuntimeFailed, "failpoint gvisor-leaf");
+  }
+  ATE_ASSIGN(guest->oci_spec, build_spec(*guest, plan));
+  const UniqueFd config(::open((guest->layout.bundle + "/config.json").c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!config) {
+    return fail(Error::from_errno("creating config.json", errno));
+  }
+  ATE_TRY(os::write_all(config.get(), guest->oci_spec, "config.json"));
+  ATE_ASSIGN(logs::StdioFiles stdio, logs::open_stdio(guest->layout.logs, plan.container));
+  guest->log_start = size_of(guest->layout.logs + "/" + plan.container + ".stderr");
+  return stdio;
+}
+
+Command start_command(const Guest& guest, const StartPlan& plan, const logs::StdioFiles& stdio) {
+  const GvisorDeadlines& deadlines = guest.services.options.deadlines;
+  Command command;
+  const bool boot = plan.image_path.empty();
+  command.what = boot ? "runsc run" : "runsc restore";
+  command.argv = boot ? core::runsc_run(guest.globals, guest.layout.bundle, guest.layout.pid_file)
+                      : core::runsc_restore(guest.globals, guest.layout.bundle,
+                                            guest.layout.pid_file, plan.image_path);
+  command.log = guest.layout.log;
+  command.deadline =
+      boot ? deadlines.start : transfer_deadline(deadlines, plan.image_bytes) + deadlines.start;
+  command.cgroup_fd = guest.leaf.fd();
+  command.stdio = {{stdio.out.get(), STDOUT_FILENO}, {stdio.err.get(), STDERR_FILENO}};
+  return command;
+}
+
+SandboxExit classify(const Guest& guest, const async::ChildExit& status) {
+  SandboxExit exit;
+  exit.exit_code = status.code;
+  const std::string panic = last_words(guest.layout.panic_log, 0, 512);
+  if (status.signal == 0) {
+    // runsc passes the application's code on, 128 + signal when one killed it.
+    constexpr int kSignalBase = 128;
+    constexpr int kLastSignal = 64;
+    exit.cause = SandboxExit::Cause::Exited;
+    exit.detail = "exited with code " + std::to_string(status.code);
+    if (status.code > kSignalBase && status.code <= kSignalBase + kLastSignal) {
+      exit.detail += " (128 + signal " + std::to_string(status.code - kSignalBase) + ")";
+    }
+    if (!panic.empty()) {
+      exit.cause = SandboxExit::Cause::SandboxCrash;
+      exit.detail = "the sandbox crashed: " + panic;
+    }
+    return exit;
+  }
+  exit.signal = status.signal;
+  exit.cause = SandboxExit::Cause::Killed;
+  exit.detail = "the sandbox was killed by signal " + std::to_string(status.signal);
+  if (const std::int64_t kills = guest.leaf.oom_kills(); kills > 0 && !guest.killing) {
+    exit.cause = SandboxExit::Cause::CgroupOom;
+    exit.detail = "out of memory in cgroup " + guest.leaf.directory() + " (oom_kill " +
+                  std::to_string(kills) + ")";
+  } else if (!panic.empty()) {
+    exit.cause = SandboxExit::Cause::SandboxCrash;
+    exit.detail += ": " + panic;
+  }
+  return exit;
+}
+
+/// Waits for the end of the sandbox's process, tells everybody.
+async::Task<void> watch_end(GuestPtr guest) {
+  async::Reaper& reaper = guest->services.reaper;
+  const os::ProcessId sandbox = guest->processes.sandbox;
+  auto status_of = [](async::Reaper& from, pid_t pid) -> async::Task<Result<async::ChildExit>> {
+    const async::ChildExit exit = co_await from.wait(pid);
+    co_return exit;
+  };
+  // One that was gone when we first looked may have been reaped by the runsc command it was a child
+  // of: then nobody will tell us how it ended.
+  constexpr std::chrono::seconds kOrphanWait(1);
+  constexpr std::chrono::hours kForever(24 * 365 * 20);
+  const std::chrono::nanoseconds limit = sandbox.start_time == 0
+                                             ? std::chrono::nanoseconds(kOrphanWait)
+                                             : std::chrono::nanoseconds(kForever);
+  const Result<async::ChildExit> status = co_await async::with_deadline(
+      limit, "the end of the sandbox", status_of(reaper, sandbox.pid));
+  if (status) {
+    guest->exit = classify(*guest, *status);
+  } else {
+    guest->exit.cause = SandboxExit::Cause::Unknown;
+    guest->exit.detail = "the sandbox ended at once and its status is not known";
+  }
+  guest->ended.set();
+}
+
+Status adopt_processes(const GuestPtr& guest) {
+  ATE_ASSIGN(guest->processes, read_processes(guest->layout));
+  Services& services = guest->services;
+  services.reaper.watch(guest->processes.sandbox.pid);
+  if (guest->processes.gofer.pid > 0) {
+    services.reaper.watch(guest->processes.gofer.pid);
+  }
+  // Opened while the sandbox lives; the open file stays bound to its network namespace.
+  guest->net_counters = UniqueFd(
+      ::open(("/proc/" + std::to_string(guest->processes.sandbox.pid) + "/net/dev").c_str(),
+             O_RDONLY | O_CLOEXEC));
+  if (!services.watchers.spawn("sandbox watcher", watch_end(guest))) {
+    return fail(Errc::Unavailable, "the daemon is stopping");
+  }
+  return {};
+}
+
+async::Task<Result<Outcome>> launch(GuestPtr guest, std::shared_ptr<StartPlan> plan,
+                                    StageSink& stages) {
+  Services& services = guest->services;
+  StageTimer preparing(stages, "prepare");
+  auto job = [guest, plan]() { return prepare(guest, *plan); };
+  Result<logs::StdioFiles> stdio = co_await async::run_blocking(services.context, job);
+  if (!stdio) {
+    co_return fail(std::move(stdio).error());
+  }
+  preparing.done();
+  if (failpoint("gvisor-prepared")) {
+    co_return fail(Errc::RuntimeFailed, "failpoint gvisor-prepared");
+  }
+  Command command = start_command(*guest, *plan, *stdio);
+  StageTimer running(stages, plan->image_path.empty() ? "runsc-run" : "runsc-restore");
+  Result<Outcome> outcome = co_await services.runsc.run(std::move(command));
+  running.done();
+  if (outcome && failpoint("gvisor-started")) {
+    co_return fail(Errc::RuntimeFailed, "failpoint gvisor-started");
+  }
+  co_return outcome;
+}
+
+/// A failed start may leave a sandbox behind that no pid file names: it is ended through the leaf,
+/// or by its command line.
+async::Task<Result<GuestPtr>> give_up(GuestPtr guest, Error error) {
+  const Result<SandboxProcesses> known = read_processes(guest->layout);
+  if (known && guest->processes.sandbox.pid == 0) {
+    guest->processes = *known;
+  }
+  const Status ended = co_await end_guest(guest);
+  if (!ended) {
+    co_return fail(Error(error.code(), error.message() + "; moreover cleaning up failed: " +
+                                           ended.error().message()));
+  }
+  co_return fail(std::move(error));
+}
+
+async::Task<Result<GuestPtr>> try_start(Services& services, std::shared_ptr<StartPlan> plan,
+                                        bool& transient, StageSink& stages) {
+  auto guest = std::make_shared<Guest>(services, plan->incarnation, plan->netns);
+  guest->container = plan->container;
+  guest->globals = globals_of(*guest, *plan);
+  services.alive.insert({plan->incarnation.uid, plan->incarnation.serial});
+  Result<Outcome> outcome = co_await launch(guest, plan, stages);
+  if (!outcome) {
+    Error error = std::move(outcome).error();
+    co_return co_await give_up(std::move(guest), std::move(error));
+  }
+  const std::string what = plan->image_path.empty() ? "runsc run" : "runsc restore";
+  if (!outcome->ok()) {
+    transient = !plan->image_path.empty() && is_transient_restore_failure(*outcome);
+    Error error = command_error(what, *outcome);
+    co_return co_await give_up(std::move(guest), std::move(error));
+  }
+  if (Status adopted = adopt_processes(guest); !adopted) {
+    Error error = std::move(adopted).error();
+    co_return co_await give_up(std::move(guest), std::move(error));
+  }
+  co_return guest;
+}
+
+}  // namespace
+
+async::Task<Result<GuestPtr>> start_guest(Services& services, StartPlan plan, StageSink& stages) {
+  auto shared = std::make_shared<StartPlan>(std::move(plan));
+  bool transient = false;
+  Result<GuestPtr> guest = co_await try_start(services, shared, transient, stages);
+  if (guest || !transient) {
+    co_return guest;
+  }
+  // About one restore in a thousand of some builds dies with EOF and works when repeated (gvisor
+  // #11842). runsc has taken the addresses out of the namespace, so a fresh pair is needed.
+  Result<net::NetnsPair> pair = co_await services.netns.acquire();
+  if (!pair) {
+    co_return guest;
+  }
+  shared->netns = std::move(*pair);
+  Result<GuestPtr> second = co_await try_start(services, shared, transient, stages);
+  co_return second;
+}
+
+}  // namespace ate::runtime::gvisor

@@ -1,0 +1,149 @@
+// What the self-test runs, and the root file system it runs in.
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <netinet/in.h>
+#include <sys/auxv.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <set>
+#include <span>
+#include <string>
+
+#include "ate/os/fs.hpp"
+#include "ate/runtime/gvisor.hpp"
+#include "runtime/gvisor/trial.hpp"
+
+namespace ate::runtime {
+namespace gvisor {
+namespace {
+
+Status copy_file(const std::string& from, const std::string& to) {
+  ATE_TRY(os::make_dirs(os::parent_dir(to), 0755));
+  const UniqueFd source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (!source || ::fstat(source.get(), &info) != 0) {
+    return fail(Error::from_errno("opening " + from, errno));
+  }
+  const UniqueFd target(
+      ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0755));
+  if (!target || ::fchmod(target.get(), 0755) != 0) {
+    return fail(Error::from_errno("creating " + to, errno));
+  }
+  off_t left = info.st_size;
+  while (left > 0) {
+    const ssize_t moved =
+        ::sendfile(target.get(), source.get(), nullptr, static_cast<std::size_t>(left));
+    if (moved < 0 && errno == EINTR) {
+      continue;
+    }
+    if (moved <= 0) {
+      return fail(Error::from_errno("copying " + from, errno));
+    }
+    left -= moved;
+  }
+  return {};
+}
+
+/// The program interpreter of this process; "" when it is linked statically.
+std::string interpreter() {
+  const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(::getauxval(AT_PHDR));
+  const std::size_t count = ::getauxval(AT_PHNUM);
+  if (headers == nullptr) {
+    return {};
+  }
+  std::uintptr_t base = 0;
+  const std::span<const ElfW(Phdr)> all(headers, count);
+  for (const ElfW(Phdr) & header : all) {
+    if (header.p_type == PT_PHDR) {
+      base = reinterpret_cast<std::uintptr_t>(headers) - header.p_vaddr;
+    }
+  }
+  for (const ElfW(Phdr) & header : all) {
+    if (header.p_type == PT_INTERP) {
+      // SAFETY: the kernel has mapped the segment at its address plus the load base.
+      return std::string(reinterpret_cast<const char*>(base + header.p_vaddr));
+    }
+  }
+  return {};
+}
+
+/// Shared objects mapped into this process.
+std::set<std::string> mapped_libraries() {
+  constexpr std::size_t kMapsLimit = 16 << 20;
+  std::set<std::string> found;
+  const Result<std::string> maps = os::read_file("/proc/self/maps", kMapsLimit);
+  std::size_t at = 0;
+  while (maps && at < maps->size()) {
+    const std::size_t end = maps->find('\n', at);
+    const std::string line = maps->substr(at, end - at);
+    const std::size_t path = line.find('/');
+    if (path != std::string::npos && line.find(".so") != std::string::npos) {
+      found.insert(line.substr(path));
+    }
+    at = end == std::string::npos ? maps->size() : end + 1;
+  }
+  return found;
+}
+
+}  // namespace
+
+Status make_trial_rootfs(const std::string& directory, const std::string& program) {
+  ATE_TRY(os::make_dirs(directory, 0755));
+  ATE_TRY(copy_file(program, directory + "/selftest"));
+  const std::string loader = interpreter();
+  if (program != "/proc/self/exe" || loader.empty()) {
+    return {};  // another program is given only where it is static
+  }
+  // A development build: the loader finds libraries in its default folders.
+  for (const std::string& library : mapped_libraries()) {
+    ATE_TRY(copy_file(library, directory + library));
+  }
+  return copy_file(loader, directory + loader);
+}
+
+}  // namespace gvisor
+
+namespace {
+
+bool send_count(int client, unsigned long count) {
+  std::array<char, 32> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%lu\n", count);
+  return length > 0 && ::send(client, text.data(), static_cast<std::size_t>(length),
+                              MSG_NOSIGNAL) == static_cast<ssize_t>(length);
+}
+
+}  // namespace
+
+int selftest_workload_main() {
+  constexpr std::uint16_t kPort = 7;
+  constexpr int kBacklog = 16;
+  constexpr int kFailure = 70;
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kPort);
+  if (!listener ||
+      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.get(), kBacklog) != 0) {
+    std::perror("selftest-workload");
+    return kFailure;
+  }
+  // The count lives in memory only: whoever hears 2 after a restore knows that memory came back.
+  for (unsigned long count = 1;;) {
+    const UniqueFd client(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (client && send_count(client.get(), count)) {
+      ++count;
+    }
+  }
+}
+
+}  // namespace ate::runtime
