@@ -41,6 +41,8 @@ async::Task<Status> Connection::forward(Upstream upstream, std::vector<std::stri
     co_await forwarding.end();
   }
   disarm();
+  // What is left of the request, if its reply came early, is in the way of the next one.
+  close_after_ = close_after_ || !input_.body().done();
   co_await boost::asio::this_coro::throw_if_cancelled(true);
   co_return outcome;
 }
@@ -342,14 +344,7 @@ async::Task<Status> Forwarding::relay_reply() {
   }
   out_.append("\r\n");
   client_.replied_ = true;
-  Status outcome = co_await relay_body();
-  if (!outcome) {
-    co_return outcome;
-  }
-  // A reply that came before its request was read to the end: the rest of that request is in the
-  // way of the next one.
-  client_.close_after_ = client_.close_after_ || !upload_done_;
-  co_return outcome;
+  co_return co_await relay_body();
 }
 
 async::Task<Status> Forwarding::relay_body() {
