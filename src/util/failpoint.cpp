@@ -12,6 +12,10 @@ namespace ate {
 namespace {
 
 constexpr auto kNames = std::to_array<std::string_view>({
+    "image-helper-confined",
+    "image-helper-layer",
+    "image-commit-before",
+    "image-commit-after",
     "store-commit-before",
     "store-commit-after",
     "resume-before-intent",
