@@ -7,7 +7,8 @@ namespace {
 
 Argv command(const RunscGlobals& globals, std::string name, std::vector<std::string> flags) {
   Argv argv{globals.executable, runsc_root_argument(globals.root), "--log=" + globals.log,
-            "--log-format=json", "--platform=" + globals.platform, "--network=sandbox",
+            "--log-format=json", "--panic-log=" + globals.panic_log,
+            "--platform=" + globals.platform, "--network=sandbox",
             "--overlay2=root:dir=" + globals.overlay_dir,
             // What the host shares with a guest is read-only files of ours: nothing to talk to.
             "--host-uds=none", "--host-fifo=none"};
