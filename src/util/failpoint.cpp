@@ -16,6 +16,7 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "image-helper-layer",
     "image-commit-before",
     "image-commit-after",
+    "asset-before-rename",
     "store-commit-before",
     "store-commit-after",
     "resume-before-intent",
@@ -60,6 +61,10 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "gvisor-killed",
     "gvisor-leaf-removed",
     "gvisor-removed",
+    "seal-after-payload",
+    "seal-before-rename",
+    "seal-after-rename",
+    "snapshot-remove-after-rename",
 });
 
 }  // namespace

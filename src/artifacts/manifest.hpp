@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ate/util/fd.hpp"
+#include "ate/util/result.hpp"
+
+namespace ate::v1alpha1 {
+class SnapshotManifest;
+}  // namespace ate::v1alpha1
+
+namespace ate::artifacts {
+
+inline constexpr const char* kManifestName = "manifest.json";
+/// Version that is written; a higher one is refused, lower ones are read.
+inline constexpr std::int32_t kManifestVersion = 1;
+
+/// What can be said of an id before it becomes a path: 1..64 of [a-z0-9-], no dash in front.
+[[nodiscard]] bool is_snapshot_id(const std::string& id);
+
+/// Writes manifest.json into `directory`, without fsync; its text.
+[[nodiscard]] Result<std::string> write_manifest(const UniqueFd& directory,
+                                                 const v1alpha1::SnapshotManifest& manifest);
+
+/// Reads and checks manifest.json: digest, version, id, and that each file's name and checksum have
+/// the only shape we write. SnapshotCorrupt, SnapshotIncompatible (newer).
+[[nodiscard]] Result<std::shared_ptr<v1alpha1::SnapshotManifest>> read_manifest(
+    const UniqueFd& directory, const std::string& id, const std::string& sha256);
+
+/// An error of a snapshot that can't be used, with its id.
+[[nodiscard]] std::unexpected<Error> corrupt(const std::string& id, const std::string& what);
+
+}  // namespace ate::artifacts
