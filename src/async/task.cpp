@@ -86,6 +86,10 @@ Task<Status> wait_readable(int fd) {
   return wait_descriptor(fd, asio::posix::descriptor_base::wait_read);
 }
 
+Task<Status> wait_writable(int fd) {
+  return wait_descriptor(fd, asio::posix::descriptor_base::wait_write);
+}
+
 Task<Status> wait_priority(int fd) {
   return wait_descriptor(fd, asio::posix::descriptor_base::wait_error);
 }

@@ -49,9 +49,11 @@ template <class F>
 }
 
 /// Waits until `fd` is readable (pidfd, eventfd, inotify, netlink). Never on an fd shared with a
-/// child: async_wait sets O_NONBLOCK on the open file description. `fd` is borrowed and must be open
-/// at the call; several may wait on the same fd.
+/// child: async_wait sets O_NONBLOCK on the open file description. `fd` is borrowed and must be
+/// open at the call; several may wait on the same fd.
 [[nodiscard]] Task<Status> wait_readable(int fd);
+/// Waits until `fd` can be written (a connecting socket). The rest as wait_readable.
+[[nodiscard]] Task<Status> wait_writable(int fd);
 /// Waits for POLLPRI (cgroup.events).
 [[nodiscard]] Task<Status> wait_priority(int fd);
 

@@ -32,7 +32,8 @@ struct NetnsPair {
 /// on the pool.
 class NetnsFactory {
  public:
-  /// `directory`: <runDir>/netns, created 0700, made a private mount when it isn't.
+  /// `directory`: <runDir>/netns, created 0700, made a private mount when it isn't. `drain` must
+  /// have ended before this is destroyed, once `acquire` was used.
   NetnsFactory(async::Context& context, std::string directory, std::size_t ahead);
   ~NetnsFactory();
   NetnsFactory(const NetnsFactory&) = delete;
@@ -46,13 +47,16 @@ class NetnsFactory {
   /// Unmounts, unlinks, closes. Waits until the names are gone; the kernel frees the rest by
   /// itself.
   [[nodiscard]] async::Task<Status> destroy(NetnsPair pair);
-  /// Ids of all pairs that exist under the directory (also half-made ones).
+  /// Ids of all pairs that exist under the directory (also half-made ones), but not those of our
+  /// own stock.
   [[nodiscard]] Result<std::vector<std::string>> list() const;
+  /// Handle of a pair that another daemon made. NotFound when a half is missing.
+  [[nodiscard]] Result<NetnsPair> open(const std::string& id) const;
   /// Removes a pair by id, whatever half of it is there.
   [[nodiscard]] async::Task<Status> purge(std::string id);
   /// Fills the stock up to `ahead`.
   [[nodiscard]] async::Task<Status> refill();
-  /// Destroys the stock (shutdown).
+  /// Destroys the stock and makes no more (shutdown). Pairs that were handed out stay.
   [[nodiscard]] async::Task<void> drain();
 
  private:
@@ -61,7 +65,9 @@ class NetnsFactory {
 };
 
 /// Connected non-blocking TCP socket to 169.254.17.2:port opened in the router namespace.
-/// UpstreamFailed with ECONNREFUSED/… in sys_errno when nothing listens, DeadlineExceeded.
+/// UpstreamFailed with ECONNREFUSED/… in sys_errno when nothing listens, DeadlineExceeded. A SYN
+/// that nobody answers (the sandbox is just coming up) is repeated by the kernel after a second
+/// only: poll readiness with short timeouts instead of waiting in one dial.
 [[nodiscard]] async::Task<Result<UniqueFd>> dial(async::Context& context, NetnsPair pair,
                                                  std::uint16_t port,
                                                  std::chrono::milliseconds timeout);
