@@ -8,13 +8,12 @@
 
 #include "codec/json_read.hpp"
 #include "codec/mapper.hpp"
-#include "codec/problems.hpp"
 
 namespace ate::codec {
 
 namespace pb = google::protobuf;
 
-Error to_error(std::vector<Problem> problems) {
+Error problems_error(std::vector<Problem> problems) {
   const auto is_request_fault = [](const Problem& problem) {
     return problem.code == Errc::Malformed || problem.code == Errc::UnknownField ||
            problem.code == Errc::InvalidType;
@@ -40,7 +39,7 @@ Status from_json(std::string_view text, std::string_view kind, pb::Message& mess
   message.Clear();
   mapper.object(root, kind, message);
   if (!problems.empty()) {
-    return fail(to_error(std::move(problems)));
+    return fail(problems_error(std::move(problems)));
   }
   return {};
 }

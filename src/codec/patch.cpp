@@ -6,7 +6,6 @@
 #include "ate/codec/codec.hpp"
 #include "codec/json_read.hpp"
 #include "codec/mapper.hpp"
-#include "codec/problems.hpp"
 
 namespace ate::codec {
 namespace {
@@ -121,7 +120,7 @@ Status merge_patch(std::string_view patch, const std::vector<std::string>& allow
   copy->CopyFrom(message);
   Patcher(allowed, problems).root(root, *copy);
   if (!problems.empty()) {
-    return fail(to_error(std::move(problems)));
+    return fail(problems_error(std::move(problems)));
   }
   message.GetReflection()->Swap(&message, copy.get());
   return {};

@@ -78,6 +78,22 @@ std::string head_text(const Node& root, std::string_view key) {
   return member != nullptr && member->value.kind == Node::Kind::String ? member->value.text : "";
 }
 
+void note_places(const Node& node, const std::string& path, std::map<std::string, Place>& places) {
+  places.emplace(path, Place{node.line, node.column});
+  for (const Member& member : node.members) {
+    note_places(member.value, join_path(path, member.key), places);
+  }
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    note_places(node.items[i], path + "[" + std::to_string(i) + "]", places);
+  }
+}
+
+/// `spec.a[0].b` -> `spec.a[0]` -> `spec.a` -> `spec` -> ``.
+std::string outer_path(const std::string& path) {
+  const std::size_t at = path.find_last_of(".[");
+  return at == std::string::npos ? std::string() : path.substr(0, at);
+}
+
 void map_document(const Node& root, const std::string& file, Document& document) {
   Mapper mapper(document.problems, Mapper::Places::Shown, file);
   if (root.kind != Node::Kind::Mapping) {
@@ -107,12 +123,14 @@ void map_document(const Node& root, const std::string& file, Document& document)
   mapper.object(root, document.kind, *message);
   if (document.problems.empty()) {
     document.message = std::move(message);
+    note_places(root, "", document.places);
   }
 }
 
 Document broken(std::string detail, const std::string& file, std::uint32_t line,
                 std::uint32_t column) {
   Document document;
+  document.file = file;
   document.line = line;
   Problem problem;
   problem.code = Errc::Malformed;
@@ -126,6 +144,7 @@ Document broken(std::string detail, const std::string& file, std::uint32_t line,
 
 Document read_document(const Chunk& chunk, const std::string& file) {
   Document document;
+  document.file = file;
   document.line = chunk.line;
   Result<Node> root = read_yaml(chunk.text, chunk.line);
   if (!root) {
@@ -141,6 +160,24 @@ Document read_document(const Chunk& chunk, const std::string& file) {
 }
 
 }  // namespace
+
+void place_problems(const Document& document, std::vector<Problem>& problems) {
+  for (Problem& problem : problems) {
+    problem.file = document.file;
+    if (problem.line != 0) {
+      continue;
+    }
+    std::string path = problem.field;
+    auto it = document.places.find(path);
+    while (it == document.places.end() && !path.empty()) {
+      path = outer_path(path);
+      it = document.places.find(path);
+    }
+    const Place place = it == document.places.end() ? Place{document.line, 1} : it->second;
+    problem.line = place.line;
+    problem.column = place.column;
+  }
+}
 
 std::vector<Document> parse_yaml(std::string_view text, const std::string& file) {
   std::vector<Document> documents;

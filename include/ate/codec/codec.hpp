@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,6 +36,11 @@ void append_json_string(std::string& out, std::string_view text);
 [[nodiscard]] Status merge_patch(std::string_view patch, const std::vector<std::string>& allowed,
                                  google::protobuf::Message& message);
 
+struct Place {
+  std::uint32_t line = 0;    // 1-based
+  std::uint32_t column = 0;  // 1-based, in bytes
+};
+
 /// One document of a YAML file.
 struct Document {
   std::string api_version;
@@ -43,7 +49,17 @@ struct Document {
   std::unique_ptr<google::protobuf::Message>
       message;  // NodeConfig, ActorTemplate, WorkerPool, SandboxConfig; null when problems
   std::vector<Problem> problems;
+  std::string file;
+  /// Where each path stands (`spec.containers[0].image`), for problems found later.
+  std::map<std::string, Place> places;
 };
+
+/// Gives problems of core/validate about `document` its file, and the line and column of their path
+/// (of the nearest outer one when that is not in the text).
+void place_problems(const Document& document, std::vector<Problem>& problems);
+
+/// One error that carries all `problems` (not empty); its code is one of 400 when any of them is.
+[[nodiscard]] Error problems_error(std::vector<Problem> problems);
 
 /// Splits at ^---(\s|$), pre-scans depth and aliases, parses each document (anchors, aliases, tags,
 /// duplicate keys are refused), maps it by its kind. Never throws; every problem carries line and

@@ -321,3 +321,21 @@ TEST_CASE("yaml: a wrong apiVersion or kind is named") {
           std::string::npos);
   REQUIRE(only_problem("- a\n- b\n").code == Errc::InvalidType);
 }
+
+TEST_CASE("yaml: problems found later get the place of their path or of what holds it") {
+  const std::vector<Document> documents = parse_yaml(
+      "---\n" + kHead + "metadata:\n  name: x\nspec:\n  resources: {limits: {cpu: 1}}\n", "f.yaml");
+  REQUIRE(documents.size() == 1);
+  REQUIRE(documents[0].problems.empty());
+  std::vector<Problem> problems(3);
+  problems[0].field = "metadata.name";
+  problems[1].field = "spec.resources.limits.memory";
+  problems[2].field = "status";
+  place_problems(documents[0], problems);
+  REQUIRE(problems[0].line == 5);
+  REQUIRE(problems[0].column == 9);
+  REQUIRE(problems[0].file == "f.yaml");
+  REQUIRE(problems[1].line == 7);
+  REQUIRE(problems[1].column == 23);
+  REQUIRE(problems[2].line == 2);
+}
