@@ -9,7 +9,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 
 RULES = [
     # (folders, pattern, message)
-    (("src", "include"), re.compile(r"\bdetached\b"), "detached swallows exceptions: use TaskScope::spawn"),
+    (("src", "include"), re.compile(r"asio::detached|,\s*detached\s*\)"), "detached swallows exceptions: use TaskScope::spawn"),
     (("src", "include"), re.compile(r"\bstd::system\(|[^_\w.]fork\(\)|\bvfork\(\)|\bpopen\("), "children are started by os/process only"),
     (("src", "include"), re.compile(r"\bwaitpid\(\s*-1"), "reaping is async/reaper's alone"),
     (("src", "include"), re.compile(r"this_thread::sleep|\busleep\(|\bnanosleep\(|::sleep\("), "nothing sleeps for some time: wait for the event"),

@@ -213,7 +213,8 @@ Status settle_link(const UniqueFd& socket, const char* name) {
     if ((static_cast<unsigned>(request.ifr_flags) & IFF_RUNNING) != 0) {
       return {};
     }
-    static_cast<void>(::nanosleep(&kPause, nullptr));
+    static_cast<void>(
+        ::nanosleep(&kPause, nullptr));  // lint: bounded: the kernel tells no event for this
   }
   return fail(Errc::Unavailable, std::string("the link ") + name + " does not come up");
 }
@@ -271,7 +272,8 @@ void go_back(const UniqueFd& own) {
                    std::strerror(errno));
       std::abort();
     }
-    static_cast<void>(::nanosleep(&kPause, nullptr));
+    static_cast<void>(
+        ::nanosleep(&kPause, nullptr));  // lint: bounded: the kernel tells no event for this
   }
 }
 

@@ -231,7 +231,7 @@ Result<Process> spawn(const SpawnPlan& plan) {
     if (process || process.error().sys_errno() != ETXTBSY || attempt == kBusyTries) {
       return process;
     }
-    static_cast<void>(::nanosleep(&kBusyPause, nullptr));
+    static_cast<void>(::nanosleep(&kBusyPause, nullptr));  // lint: bounded: ETXTBSY has no event
   }
 }
 
