@@ -100,7 +100,8 @@ std::pair<UniqueFd, UniqueFd> socket_pair();
 /// Status per error kind as the tests expect it, the message as the body.
 http::Response render(const Error& error, const http::Request* request);
 
-/// Resident memory of this process in bytes.
+/// Resident memory of this process in bytes; always 0 under AddressSanitizer, which keeps freed
+/// memory for a while.
 std::size_t resident_bytes();
 
 /// Polls `condition` until it holds; false after 5 s. For states that no event tells of.
