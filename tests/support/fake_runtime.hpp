@@ -136,8 +136,7 @@ class FakeRuntime final : public runtime::Runtime {
   }
 
   [[nodiscard]] async::Task<Result<std::unique_ptr<runtime::Sandbox>>> restore(
-      runtime::RestorePlan plan, runtime::Identity reserved,
-      runtime::StageSink& stages) override {
+      runtime::RestorePlan plan, runtime::Identity reserved, runtime::StageSink& stages) override {
     return start("restore", std::move(plan.incarnation), std::move(reserved), stages,
                  plan.directory);
   }
@@ -202,18 +201,16 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
   FakeSandbox(FakeRuntime& runtime, FakeHost& host, std::shared_ptr<FakeProcess> process)
       : runtime_(runtime), host_(host), process_(std::move(process)) {}
 
-  [[nodiscard]] runtime::Identity identity() const override {
-    return {4242, 77, process_->netns};
-  }
+  [[nodiscard]] runtime::Identity identity() const override { return {4242, 77, process_->netns}; }
 
   [[nodiscard]] async::Task<Status> ready(runtime::StageSink&) override {
     ATE_CO_TRY(co_await runtime_.enter("ready", process_->uid));
     co_return alive("ready");
   }
 
-  [[nodiscard]] async::Task<Status> checkpoint(
-      std::string directory, std::shared_ptr<v1alpha1::SnapshotManifest> manifest,
-      runtime::StageSink& stages) override {
+  [[nodiscard]] async::Task<Status> checkpoint(std::string directory,
+                                               std::shared_ptr<v1alpha1::SnapshotManifest> manifest,
+                                               runtime::StageSink& stages) override {
     process_->frozen = true;
     ATE_CO_TRY(co_await runtime_.enter("checkpoint", process_->uid));
     ATE_CO_TRY(alive("checkpoint"));
@@ -236,8 +233,8 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
     co_return alive("signal");
   }
 
-  [[nodiscard]] async::Task<Result<UniqueFd>> dial(std::uint16_t, std::chrono::milliseconds)
-      override {
+  [[nodiscard]] async::Task<Result<UniqueFd>> dial(std::uint16_t,
+                                                   std::chrono::milliseconds) override {
     ATE_CO_TRY(co_await runtime_.enter("dial", process_->uid));
     ATE_CO_TRY(alive("dial"));
     int pair[2] = {-1, -1};

@@ -1,0 +1,282 @@
+#pragma once
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ate/artifacts/artifacts.hpp"
+#include "ate/engine/engine.hpp"
+#include "ate/engine/templates.hpp"
+#include "ate/v1alpha1/actor.pb.h"
+#include "ate/v1alpha1/objects.pb.h"
+#include "support/catch.hpp"
+#include "support/fake_clock.hpp"
+#include "support/fake_runtime.hpp"
+#include "support/fake_store.hpp"
+#include "support/run_coro.hpp"
+#include "support/temp_dir.hpp"
+
+namespace ate::test {
+
+using State = v1alpha1::ActorStatus;
+using engine::ActorKey;
+using engine::Caller;
+using engine::VerbOptions;
+using engine::VerbResult;
+
+/// The catalog as the engine sees it.
+class FakeTemplates final : public engine::Templates {
+ public:
+  std::map<std::string, std::shared_ptr<v1alpha1::ActorTemplate>> templates;
+  std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> all_pools;
+  std::shared_ptr<v1alpha1::SandboxConfig> config;
+  Status images_status;
+
+  FakeTemplates() {
+    config = std::make_shared<v1alpha1::SandboxConfig>();
+    config->mutable_metadata()->set_name("gvisor");
+    config->mutable_spec()->set_sandbox_class(v1alpha1::gvisor);
+    (*config->mutable_status()->mutable_pinned())["runsc"] = "sha256:00";
+    add_template("counter");
+    add_pool("small", 4, "1Gi");
+  }
+
+  v1alpha1::ActorTemplate& add_template(const std::string& name) {
+    auto added = std::make_shared<v1alpha1::ActorTemplate>();
+    added->mutable_metadata()->set_name(name);
+    added->mutable_metadata()->set_atespace("default");
+    added->mutable_metadata()->set_generation(3);
+    added->mutable_spec()->set_sandbox_class(v1alpha1::gvisor);
+    added->mutable_spec()->add_containers()->set_name("app");
+    templates[name] = added;
+    return *added;
+  }
+
+  v1alpha1::WorkerPool make_pool(const std::string& name, int replicas, const std::string& memory) {
+    v1alpha1::WorkerPool pool;
+    pool.mutable_metadata()->set_name(name);
+    pool.mutable_spec()->set_sandbox_class(v1alpha1::gvisor);
+    pool.mutable_spec()->set_replicas(replicas);
+    v1alpha1::Limits& limits = *pool.mutable_spec()->mutable_resources()->mutable_limits();
+    limits.set_cpu("1");
+    limits.set_memory(memory);
+    limits.set_pids("512");
+    return pool;
+  }
+
+  void add_pool(const std::string& name, int replicas, const std::string& memory) {
+    all_pools.push_back(
+        std::make_shared<const v1alpha1::WorkerPool>(make_pool(name, replicas, memory)));
+  }
+
+  [[nodiscard]] std::shared_ptr<const v1alpha1::ActorTemplate> find_template(
+      const std::string& atespace, const std::string& name,
+      std::int64_t generation) const override {
+    const auto found = templates.find(name);
+    if (found == templates.end() || atespace != found->second->metadata().atespace() ||
+        (generation != 0 && generation != found->second->metadata().generation())) {
+      return nullptr;
+    }
+    return found->second;
+  }
+
+  [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools() const override {
+    return all_pools;
+  }
+
+  [[nodiscard]] std::shared_ptr<const v1alpha1::SandboxConfig> sandbox_config(
+      const std::string&, const std::string&) const override {
+    return config;
+  }
+
+  [[nodiscard]] async::Task<Result<Images>> images(
+      std::shared_ptr<const v1alpha1::ActorTemplate>) override {
+    if (!images_status) {
+      co_return fail(images_status.error());
+    }
+    Images images;
+    images.emplace_back("app", image::Unpacked{"sha256:image", "/images/app/rootfs", {}});
+    co_return images;
+  }
+};
+
+/// An engine on a fake host, with a real snapshot store on a temporary directory.
+struct World {
+  explicit World(async::Context& c) : context(c), runtime(c, host) {
+    snapshots = std::make_unique<artifacts::SnapshotStore>(
+        context, artifacts::SnapshotStore::Options{dir.file("snapshots"), 0});
+    options.boot_id = "boot-1";
+    options.tick = std::chrono::milliseconds(1);
+  }
+
+  async::Context& context;
+  TempDir dir;
+  FakeClock clock;
+  FakeStore store;
+  FakeHost host;
+  FakeRuntime runtime;
+  FakeTemplates templates;
+  std::unique_ptr<artifacts::SnapshotStore> snapshots;
+  Log log{static_cast<LogLevel>(0)};  // silent
+  engine::Options options;
+  std::unique_ptr<engine::Engine> engine;
+
+  [[nodiscard]] async::Task<void> start() {
+    const Status prepared = snapshots->prepare();
+    REQUIRE(prepared);
+    engine = std::make_unique<engine::Engine>(
+        context, store, templates, *snapshots,
+        std::map<std::string, runtime::Runtime*>{{"gvisor", &runtime}}, clock, log, options);
+    const Result<store::Loaded> loaded = store.load();
+    REQUIRE(loaded);
+    REQUIRE(engine->load(*loaded));
+    const Status reconciled = co_await engine->reconcile();
+    REQUIRE(reconciled);
+  }
+
+  [[nodiscard]] async::Task<void> stop() {
+    if (engine != nullptr) {
+      co_await engine->stop(std::chrono::milliseconds(0));
+      engine.reset();
+    }
+  }
+
+  /// As if the daemon had been killed: whatever runs is cut off where it stands.
+  [[nodiscard]] async::Task<void> restart() {
+    co_await stop();
+    co_await start();
+  }
+
+  [[nodiscard]] static ActorKey key(const std::string& name) { return {"default", name}; }
+
+  [[nodiscard]] async::Task<void> create(std::string name) {
+    co_await create_with(std::move(name), std::string());
+  }
+
+  [[nodiscard]] async::Task<void> create_with(std::string name, std::string more) {
+    const std::string body = R"({"metadata":{"name":")" + name +
+                             R"("},"spec":{"template":{"name":"counter"})" + more + "}}";
+    const auto made = co_await engine->create("default", body, Caller{"req", 0});
+    if (!made) {
+      FAIL(made.error().message());
+    }
+  }
+
+  [[nodiscard]] async::Task<Result<VerbResult>> resume(std::string name) {
+    co_return co_await engine->resume(key(name), VerbOptions{}, Caller{"req", 0});
+  }
+
+  [[nodiscard]] async::Task<Result<VerbResult>> boot(std::string name) {
+    VerbOptions options_;
+    options_.boot = true;
+    co_return co_await engine->resume(key(name), std::move(options_), Caller{"req", 0});
+  }
+
+  [[nodiscard]] async::Task<Result<VerbResult>> pause(std::string name) {
+    co_return co_await engine->pause(key(name), VerbOptions{}, Caller{"req", 0});
+  }
+
+  [[nodiscard]] async::Task<Result<VerbResult>> suspend(std::string name) {
+    co_return co_await engine->suspend(key(name), VerbOptions{}, Caller{"req", 0});
+  }
+
+  [[nodiscard]] async::Task<Result<VerbResult>> revert(std::string name) {
+    co_return co_await engine->revert(key(name), VerbOptions{}, Caller{"req", 0});
+  }
+
+  [[nodiscard]] async::Task<Result<VerbResult>> remove(std::string name, bool force) {
+    co_return co_await engine->remove(key(name), force, VerbOptions{}, Caller{"req", 0});
+  }
+
+  [[nodiscard]] v1alpha1::Actor actor(const std::string& name) const {
+    const auto found = engine->get(key(name));
+    if (!found) {
+      FAIL("no actor " + name);
+    }
+    return **found;
+  }
+
+  [[nodiscard]] std::string state(const std::string& name) const {
+    return State::State_Name(actor(name).status().state());
+  }
+
+  [[nodiscard]] std::shared_ptr<FakeProcess> process(const std::string& name) const {
+    return host.of(actor(name).metadata().uid());
+  }
+
+  /// What the store would give back after a crash.
+  [[nodiscard]] v1alpha1::ActorRecord stored(const std::string& name) const {
+    return *store.actors.at(actor(name).metadata().uid());
+  }
+
+  /// Makes the next call of that name fail.
+  void fail_next(const std::string& call, Errc code) {
+    runtime.script = [this, call, code](const std::string& entered, const std::string&) -> Status {
+      if (entered != call) {
+        return {};
+      }
+      runtime.script = nullptr;
+      return fail(code, "scripted failure of " + call);
+    };
+  }
+
+  /// Waits, turn by turn of the loop, until `done`.
+  [[nodiscard]] async::Task<void> until(std::function<bool()> done) {
+    for (int i = 0; i < 5000 && !done(); ++i) {
+      co_await async::sleep_for(std::chrono::milliseconds(1));
+    }
+    REQUIRE(done());
+  }
+};
+
+template <class T>
+void ok(const Result<T>& result) {
+  if (!result) {
+    FAIL(result.error().message());
+  }
+}
+
+template <class T>
+void failed(const Result<T>& result, Errc code) {
+  REQUIRE_FALSE(result);
+  INFO(result.error().message());
+  REQUIRE(result.error().code() == code);
+}
+
+/// The call must go well, or fail with `code`.
+template <class T>
+[[nodiscard]] async::Task<void> must(async::Task<Result<T>> call) {
+  const Result<T> result = co_await std::move(call);
+  ok(result);
+}
+
+template <class T>
+[[nodiscard]] async::Task<void> refused(async::Task<Result<T>> call, Errc code) {
+  const Result<T> result = co_await std::move(call);
+  failed(result, code);
+}
+
+/// Runs `body` on a started world and stops it, also after a failed assertion.
+template <class F>
+void with_world(F body) {
+  run_coro([&body](async::Context& context) -> async::Task<void> {
+    World world(context);
+    std::exception_ptr error;
+    try {
+      co_await world.start();
+      co_await body(world);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    co_await world.stop();
+    if (error) {
+      std::rethrow_exception(error);
+    }
+    REQUIRE(world.host.violations.empty());
+  });
+}
+
+}  // namespace ate::test
