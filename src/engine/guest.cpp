@@ -138,6 +138,18 @@ async::Task<Status> Engine::State::retire(EntryPtr entry, GuestPtr guest,
   co_return Status();
 }
 
+runtime::Runtime* Engine::State::runtime_of(const v1alpha1::ActorRecord& record) const {
+  const v1alpha1::Actor& actor = record.actor();
+  const v1alpha1::TemplateRef& reference = actor.spec().template_();
+  const auto blueprint = templates.find_template(actor.metadata().atespace(), reference.name(),
+                                                 reference.generation());
+  if (blueprint == nullptr) {
+    return nullptr;
+  }
+  const auto found = runtimes.find(v1alpha1::SandboxClass_Name(blueprint->spec().sandbox_class()));
+  return found == runtimes.end() ? nullptr : found->second;
+}
+
 void Engine::State::worker_free(const std::string& worker, const std::string& uid) {
   workers.give_back(worker, uid);
   ++workers_freed;
