@@ -95,8 +95,6 @@ Result<std::vector<PayloadFile>> open_payload(const UniqueFd& directory, const s
     if (!file) {
       return fail(std::move(file).error().context("snapshot " + id));
     }
-    // IGNORED: only a hint; the fsync later is what counts.
-    static_cast<void>(::sync_file_range(file->fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE));
     files.push_back(std::move(*file));
   }
   return files;
@@ -121,11 +119,21 @@ Status hash_payload(std::vector<PayloadFile>& files) {
   return {};
 }
 
-Status sync_payload(const std::vector<PayloadFile>& files, bool drop_page_cache) {
+Status sync_payload(const std::vector<PayloadFile>& files) {
+  for (const PayloadFile& file : files) {
+    // IGNORED: only a hint, so that the disk is not idle between one fsync and the next.
+    static_cast<void>(::sync_file_range(file.fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE));
+  }
   for (const PayloadFile& file : files) {
     if (::fsync(file.fd.get()) != 0) {
       return fail(Error::from_errno("fsync " + file.name, errno));
     }
+  }
+  return {};
+}
+
+Status finish_payload(const std::vector<PayloadFile>& files, bool drop_page_cache) {
+  for (const PayloadFile& file : files) {
     struct stat now{};
     if (::fstat(file.fd.get(), &now) != 0 || identity_of(now) != identity_of(file.info)) {
       return fail(Errc::Internal, file.name + " changed while it was sealed");

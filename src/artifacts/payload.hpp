@@ -36,15 +36,17 @@ struct Tree {
 /// 256 files or 4 levels.
 [[nodiscard]] Result<Tree> walk(const UniqueFd& directory, const std::string& id);
 
-/// Opens all payload files and starts their write-back, so that the disk works while we hash.
+/// Opens all payload files and remembers what they are now.
 [[nodiscard]] Result<std::vector<PayloadFile>> open_payload(const UniqueFd& directory,
                                                             const std::string& id,
                                                             const std::vector<std::string>& names);
 /// Fills xxh3 of each, from the page cache.
 [[nodiscard]] Status hash_payload(std::vector<PayloadFile>& files);
-/// fsync of each, then gives the page cache back where asked. Internal when one changed since it
-/// was opened: its checksum would be that of something else.
-[[nodiscard]] Status sync_payload(const std::vector<PayloadFile>& files, bool drop_page_cache);
+/// fsync of each. May run beside hash_payload.
+[[nodiscard]] Status sync_payload(const std::vector<PayloadFile>& files);
+/// Internal when a file changed since it was opened: its checksum would be that of something else.
+/// Gives the page cache back where asked.
+[[nodiscard]] Status finish_payload(const std::vector<PayloadFile>& files, bool drop_page_cache);
 
 /// Checksum over the identities of all payload files: 32 digits to remember instead of all of them.
 class Fingerprint {
