@@ -1,6 +1,7 @@
 #include "ate/async/reaper.hpp"
 
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -205,7 +206,12 @@ TEST_CASE("reaper: the kept end of an old process is not taken for that of a liv
     const pid_t old = child_that_exits(1);
     const ChildExit marker = co_await reaper.wait(child_that_exits(2));
     REQUIRE(marker.code == 2);
-    const pid_t reused = child_with_pid(old);
+    // The number is free for good an RCU grace period after it was reaped.
+    pid_t reused = child_with_pid(old);
+    for (int tries = 0; tries < 1000 && reused < 0 && errno == EEXIST; ++tries) {
+      ::sched_yield();
+      reused = child_with_pid(old);
+    }
     if (reused < 0) {
       WARN("clone3 with set_tid is refused here: " << std::strerror(errno));
       co_return;
