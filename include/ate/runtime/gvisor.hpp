@@ -10,6 +10,7 @@
 #include "ate/async/reaper.hpp"
 #include "ate/async/task.hpp"
 #include "ate/runtime/runtime.hpp"
+#include "ate/runtime/selftest.hpp"
 
 namespace ate::artifacts {
 class AssetStore;
@@ -61,9 +62,5 @@ struct GvisorOptions {
                                                    net::NetnsFactory& netns,
                                                    const artifacts::AssetStore& assets,
                                                    const core::Paths& paths, GvisorOptions options);
-
-/// The workload of the self-test, run inside the sandbox: counts up in memory and prints. `main`
-/// of the daemon dispatches `selftest-workload` here. Returns the exit code.
-[[nodiscard]] int selftest_workload_main();
 
 }  // namespace ate::runtime

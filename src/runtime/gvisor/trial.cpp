@@ -1,6 +1,10 @@
 #include "runtime/gvisor/trial.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -111,6 +115,24 @@ StartPlan trial_plan(const Services& services, const std::string& runsc,
   return plan;
 }
 
+/// The few bytes up to the end of the connection.
+async::Task<Result<std::string>> read_line(UniqueFd socket) {
+  std::string text;
+  for (;;) {
+    const Status readable = co_await async::wait_readable(socket.get());
+    ATE_CO_TRY(readable);
+    std::array<char, 64> buffer{};
+    const ssize_t got = ::read(socket.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+      co_return fail(Error::from_errno("reading the workload's answer", errno));
+    }
+    if (got == 0 || text.size() > buffer.size()) {
+      co_return text;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  }
+}
+
 /// What the workload answers on one connection: its count.
 async::Task<Result<std::string>> ask_count(GuestPtr guest) {
   constexpr std::chrono::milliseconds kDial(250);
@@ -121,11 +143,7 @@ async::Task<Result<std::string>> ask_count(GuestPtr guest) {
     Result<UniqueFd> socket =
         co_await net::dial(guest->services.context, guest->netns, kPort, kDial);
     if (socket) {
-      const Status readable = co_await async::wait_readable(socket->get());
-      ATE_CO_TRY(readable);
-      constexpr std::size_t kAnswer = 64;
-      Result<std::string> answer = os::read_descriptor(socket->get(), kAnswer, "the workload");
-      co_return answer;
+      co_return co_await read_line(std::move(*socket));
     }
     seen = socket.error().message();
     const bool ended = co_await guest->ended.wait_for(kPeriod);

@@ -1,29 +1,22 @@
-// What the self-test runs, and the root file system it runs in.
+// The root file system that the self-test runs in.
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <netinet/in.h>
 #include <sys/auxv.h>
 #include <sys/sendfile.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <set>
 #include <span>
 #include <string>
 
 #include "ate/os/fs.hpp"
-#include "ate/runtime/gvisor.hpp"
 #include "runtime/gvisor/trial.hpp"
 
-namespace ate::runtime {
-namespace gvisor {
+namespace ate::runtime::gvisor {
 namespace {
 
 Status copy_file(const std::string& from, const std::string& to) {
@@ -110,40 +103,4 @@ Status make_trial_rootfs(const std::string& directory, const std::string& progra
   return copy_file(loader, directory + loader);
 }
 
-}  // namespace gvisor
-
-namespace {
-
-bool send_count(int client, unsigned long count) {
-  std::array<char, 32> text{};
-  const int length = std::snprintf(text.data(), text.size(), "%lu\n", count);
-  return length > 0 && ::send(client, text.data(), static_cast<std::size_t>(length),
-                              MSG_NOSIGNAL) == static_cast<ssize_t>(length);
-}
-
-}  // namespace
-
-int selftest_workload_main() {
-  constexpr std::uint16_t kPort = 7;
-  constexpr int kBacklog = 16;
-  constexpr int kFailure = 70;
-  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(kPort);
-  if (!listener ||
-      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listener.get(), kBacklog) != 0) {
-    std::perror("selftest-workload");
-    return kFailure;
-  }
-  // The count lives in memory only: whoever hears 2 after a restore knows that memory came back.
-  for (unsigned long count = 1;;) {
-    const UniqueFd client(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (client && send_count(client.get(), count)) {
-      ++count;
-    }
-  }
-}
-
-}  // namespace ate::runtime
+}  // namespace ate::runtime::gvisor
