@@ -68,17 +68,20 @@ Result<UniqueFd> clone_mount(int directory, std::uint64_t attributes, const std:
   return tree;
 }
 
-// Root of this process := the directory `mount` (a detached mount of `below`). `in_chroot`: our
-// root is no mount point and cannot be pivoted; nothing is attached then, for "/" could not be made
-// private and the mount would appear on the host.
-Status change_root(int mount, int below, bool in_chroot) {
+// Root of this process := the detached mount `mount`. `in_chroot`: our root is no mount point and
+// cannot be pivoted; nothing is attached then, for "/" could not be made private and the mount
+// would appear on the host.
+Status change_root(int mount, bool in_chroot) {
   if (::fchdir(mount) != 0) {
     return failed("entering the destination");
   }
   if (in_chroot) {
-    return ::chroot(".") == 0 ? Status() : failed("chroot");
+    if (::chroot(".") != 0) {
+      return failed("chroot");
+    }
+    return {};
   }
-  if (::move_mount(mount, "", below, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) {
+  if (::move_mount(mount, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) != 0) {
     return failed("attaching the destination");
   }
   // Old and new root end up stacked on one point; then the old one, the upper, is let go.
@@ -103,7 +106,25 @@ Status enter_empty_root() {
   return {};
 }
 
+// A descriptor of a directory is a way out of any root by "..", unless it is the root of a mount
+// without a parent. Made before unshare: only mounts of our own namespace may be cloned.
+Status detach(ConfineRequest& request) {
+  constexpr std::uint64_t kInert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+  if (request.source_is_directory) {
+    ATE_ASSIGN(UniqueFd source,
+               clone_mount(request.source.get(), kInert | MOUNT_ATTR_RDONLY, "the image"));
+    request.source = std::move(source);
+  }
+  if (request.destination) {
+    ATE_ASSIGN(UniqueFd destination,
+               clone_mount(request.destination.get(), kInert, "the destination"));
+    request.destination = std::move(destination);
+  }
+  return {};
+}
+
 Status leave_namespaces(ConfineRequest& request) {
+  ATE_TRY(detach(request));
   if (::unshare(CLONE_NEWNS | CLONE_NEWNET) != 0) {
     return failed("unshare");
   }
@@ -114,20 +135,10 @@ Status leave_namespaces(ConfineRequest& request) {
       return failed("private mounts");
     }
   }
-  constexpr std::uint64_t kInert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-  if (request.source_is_directory) {
-    // A descriptor of a directory is a way out of any root by "..", unless it is the root of a
-    // mount without a parent.
-    ATE_ASSIGN(UniqueFd source,
-               clone_mount(request.source.get(), kInert | MOUNT_ATTR_RDONLY, "the image"));
-    request.source = std::move(source);
-  }
   if (!request.destination) {
     return enter_empty_root();
   }
-  ATE_ASSIGN(UniqueFd destination,
-             clone_mount(request.destination.get(), kInert, "the destination"));
-  ATE_TRY(change_root(destination.get(), request.destination.get(), in_chroot));
+  ATE_TRY(change_root(request.destination.get(), in_chroot));
   request.destination = UniqueFd(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!request.destination) {
     return failed("opening the new root");

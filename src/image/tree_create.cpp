@@ -241,12 +241,15 @@ Status Tree::create_hardlink(const Place& at, const Entry& entry) {
   }
   // The link's header repeats the file's metadata. Where it differs the link's wins, as in
   // containerd; where it does not, nothing is called: chown would drop file capabilities.
-  if ((target.st_uid != entry.uid || target.st_gid != entry.gid) &&
+  const bool owner_differs = target.st_uid != entry.uid || target.st_gid != entry.gid;
+  if (owner_differs &&
       ::fchownat(at.parent, at.name.c_str(), entry.uid, entry.gid, AT_SYMLINK_NOFOLLOW) != 0) {
     return failed("changing the owner of", at.path);
   }
-  // chmod follows symlinks (CVE-2021-32760 was exactly that), so a link to one is left alone.
-  if (!S_ISLNK(target.st_mode) && (target.st_mode & 07777U) != entry.mode &&
+  // chown has cleared setuid bits. chmod follows symlinks (CVE-2021-32760 was exactly that), so a
+  // link to one is left alone.
+  const bool mode_differs = owner_differs || (target.st_mode & 07777U) != entry.mode;
+  if (mode_differs && !S_ISLNK(target.st_mode) &&
       ::fchmodat(at.parent, at.name.c_str(), entry.mode, 0) != 0) {
     return failed("changing the mode of", at.path);
   }
