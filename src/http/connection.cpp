@@ -87,7 +87,8 @@ async::Task<Connection::Next> Connection::next_head() {
         co_return Next::Close;
       }
       set_idle(true);
-      arm(core_->limits.idle_timeout);
+      arm(refused_ ? std::min(kLingerTime, core_->limits.idle_timeout)
+                   : core_->limits.idle_timeout);
     } else if (!started) {
       started = true;
       set_idle(false);
@@ -149,6 +150,7 @@ async::Task<Connection::Next> Connection::serve_one() {
     served_without_pause_ = 0;
     co_await boost::asio::post(core_->context.loop, boost::asio::use_awaitable);
   }
+  serving_ = true;
   const Status outcome = co_await call_handler();
   co_return co_await settle(outcome);
 }
@@ -185,6 +187,7 @@ async::Task<Connection::Next> Connection::settle(Status outcome) {
     outcome = co_await finish();
   }
   streaming_ = false;
+  serving_ = false;
   if (has_stream_slot_) {
     has_stream_slot_ = false;
     core_->release_stream();
@@ -197,7 +200,8 @@ async::Task<Connection::Next> Connection::settle(Status outcome) {
     co_await drain();
   }
   if (close_after_) {
-    if (!input_.body().done() || !input_.buffer().empty()) {
+    const bool unread = !input_.body().done() || !input_.buffer().empty();
+    if (unread && !core_->stopping) {
       co_await linger();
     }
     co_return Next::Close;

@@ -55,8 +55,9 @@ class Connection final : public Exchange {
   /// False for one that is only refused, or was cut.
   [[nodiscard]] bool counts() const noexcept { return !refused_ && !cut_; }
 
-  /// A stream of our own (SSE, log followers), which has no end to wait for.
-  [[nodiscard]] bool following() const noexcept { return streaming_; }
+  /// A request is being served whose end is worth waiting for: not a stream of our own (SSE, log
+  /// followers), nor what is left to be read after a reply.
+  [[nodiscard]] bool in_flight() const noexcept { return serving_ && !streaming_; }
 
  private:
   friend class Forwarding;
@@ -107,6 +108,7 @@ class Connection final : public Exchange {
   bool idle_ = false;
   bool cut_ = false;
   bool expired_ = false;
+  bool serving_ = false;
   // Of the exchange:
   bool replied_ = false;
   bool close_after_ = false;

@@ -112,13 +112,17 @@ bool Core::admit(uid_t uid) noexcept {
   if (counted_ < allowed) {
     return true;
   }
+  return evict_idle() && counted_ < allowed;
+}
+
+bool Core::evict_idle() noexcept {
   const auto oldest =
       std::find_if(idle_.begin(), idle_.end(), [](const Connection* one) { return one->counts(); });
   if (oldest == idle_.end()) {
     return false;
   }
   (*oldest)->cut();
-  return counted_ < allowed;
+  return true;
 }
 
 bool Core::may_refuse_politely() const noexcept {
@@ -133,16 +137,12 @@ bool Core::take_stream() noexcept {
   return true;
 }
 
-void Core::cut_idle() noexcept {
-  for (Connection* connection : idle_) {
-    connection->cut();
-  }
-}
-
-void Core::cut_streams() noexcept {
-  for (Connection* connection : busy_) {
-    if (connection->following()) {
-      connection->cut();
+void Core::cut_unserved() noexcept {
+  for (const Connections* list : {&busy_, &idle_}) {
+    for (Connection* connection : *list) {
+      if (!connection->in_flight()) {
+        connection->cut();
+      }
     }
   }
 }

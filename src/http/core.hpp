@@ -49,8 +49,10 @@ class Core : public std::enable_shared_from_this<Core> {
 
   [[nodiscard]] std::size_t connections() const noexcept { return busy_.size() + idle_.size(); }
 
-  void cut_idle() noexcept;
-  void cut_streams() noexcept;
+  /// Cuts the connection that is idle for longest; false when none is.
+  bool evict_idle() noexcept;
+  /// Cuts what has no request in flight, and streams, which have no end to wait for.
+  void cut_unserved() noexcept;
   void cut_all() noexcept;
 
   async::Context& context;

@@ -146,6 +146,9 @@ async::Task<Status> Connection::start_stream(Response head) {
   if (replied_) {
     co_return fail(Errc::Internal, "a second reply to one request");
   }
+  if (core_->stopping) {
+    co_return fail(Errc::Unavailable, "the daemon is shutting down");
+  }
   ATE_CO_TRY(admit_stream());
   replied_ = true;
   streaming_ = true;

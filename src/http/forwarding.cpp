@@ -168,6 +168,9 @@ std::string Forwarding::request_head() const {
   std::string out;
   out.reserve(1024);
   out.append(request.method).append(" ").append(upstream_.target).append(" HTTP/1.1\r\n");
+  if (!find_header(request.headers, "host").has_value()) {
+    out.append("Host:\r\n");  // an HTTP/1.0 client need not name one, HTTP/1.1 does
+  }
   append_fields(out, request.headers, false);
   if (client_.framing_.kind == BodyKind::Chunked) {
     out.append("Transfer-Encoding: chunked\r\n");

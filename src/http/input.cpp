@@ -47,8 +47,12 @@ void Buffer::shrink() {
 }
 
 async::Task<long> Input::fill(std::size_t capacity) {
-  buffer_.make_room(capacity);
-  const long got = co_await stream_.read_some(buffer_.free_begin(), buffer_.free_size());
+  buffer_.make_room(std::min(capacity, read_size_));
+  const std::size_t room = buffer_.free_size();
+  const long got = co_await stream_.read_some(buffer_.free_begin(), room);
+  if (got == static_cast<long>(room)) {
+    read_size_ = std::max(read_size_, std::min(capacity, read_size_ * 4));
+  }
   if (got > 0) {
     buffer_.received(static_cast<std::size_t>(got));
   }

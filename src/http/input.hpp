@@ -49,7 +49,8 @@ class Input {
   Input(Stream& stream, std::size_t head_bytes, std::size_t head_lines) noexcept
       : stream_(stream), scan_(head_bytes, head_lines) {}
 
-  /// Reads once into a buffer of at least `capacity`: as Stream::read_some.
+  /// Reads once: as Stream::read_some. The buffer begins small and grows up to `capacity` while
+  /// reads fill it.
   [[nodiscard]] async::Task<long> fill(std::size_t capacity);
 
   [[nodiscard]] const Buffer& buffer() const noexcept { return buffer_; }
@@ -81,7 +82,10 @@ class Input {
   /// Drops everything that is held.
   void discard() noexcept { buffer_.consume(buffer_.view().size()); }
 
-  void shrink() { buffer_.shrink(); }
+  void shrink() {
+    buffer_.shrink();
+    read_size_ = Buffer::kSmall;
+  }
 
  private:
   Stream& stream_;
@@ -89,6 +93,7 @@ class Input {
   Buffer buffer_;
   BodyDecoder body_;
   std::uint64_t wire_bytes_ = 0;
+  std::size_t read_size_ = Buffer::kSmall;
   bool skipped_line_ = false;
 };
 

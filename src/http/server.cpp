@@ -122,7 +122,10 @@ bool Server::State::accept_waiting(int descriptor) {
         told_exhausted = true;
         core->on_trouble(Error::from_errno("accept", error).message());
       }
-      answer_with_spare(descriptor);
+      // A client that is not using its descriptor gives it up; its end is told by `freed`.
+      if (!core->evict_idle()) {
+        answer_with_spare(descriptor);
+      }
       return false;
     }
     // EINTR, ECONNABORTED and the network's own errors concern one connection only.
@@ -143,7 +146,14 @@ async::Task<void> Server::serve(UniqueFd listener) {
   if (core->stopping) {
     co_return;
   }
-  state->listener.emplace(core->context.loop, listener.release());
+  state->listener.emplace(core->context.loop);
+  boost::system::error_code error;
+  state->listener->assign(listener.get(), error);
+  if (error) {
+    core->on_trouble("listen: " + error.message());
+    co_return;
+  }
+  static_cast<void>(listener.release());
   while (!core->stopping) {
     const std::tuple<boost::system::error_code> ready = co_await state->listener->async_wait(
         asio::posix::stream_descriptor::wait_read, asio::as_tuple(asio::use_awaitable));
@@ -168,8 +178,7 @@ async::Task<void> Server::stop(std::chrono::milliseconds grace) {
     state_->listener->cancel(ignored);
   }
   core->freed.set();
-  core->cut_idle();
-  core->cut_streams();
+  core->cut_unserved();
   const bool drained = co_await core->scope.drain(grace);
   if (!drained) {
     core->cut_all();

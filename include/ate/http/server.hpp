@@ -40,12 +40,14 @@ class Exchange {
   [[nodiscard]] virtual async::Task<Status> respond(Response response) = 0;
 
   /// Sends the head of a chunked reply (SSE, log followers); counts against Limits::streams:
-  /// TooManyConnections when none is left (answer it with respond()).
+  /// TooManyConnections when none is left, Unavailable while stopping (answer with respond()). To a
+  /// HEAD request only the head is sent, and write() fails.
   [[nodiscard]] virtual async::Task<Status> start_stream(Response head) = 0;
   /// One chunk; fails when the client is gone or does not read for write_timeout.
   [[nodiscard]] virtual async::Task<Status> write(std::string chunk) = 0;
   [[nodiscard]] virtual async::Task<Status> finish() = 0;
-  /// Completes when the peer closed or reset the connection (for followers without data).
+  /// Completes when the peer closed or reset the connection, or the server cut it (for followers
+  /// without data). A peer that only ended its sending is still there.
   [[nodiscard]] virtual async::Task<void> peer_gone() = 0;
 
   /// Takes a stream slot for forward(); TooManyConnections when none is left.

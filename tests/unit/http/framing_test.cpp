@@ -1,5 +1,7 @@
 #include "http/framing.hpp"
 
+#include <random>
+
 #include "http/head_scan.hpp"
 #include "http/headers.hpp"
 #include "support/catch.hpp"
@@ -143,4 +145,57 @@ TEST_CASE("a header's value can't add a line") {
   std::string out;
   append_header(out, "Location", "/a\r\nX-Evil: 1");
   CHECK(out == "Location: /a  X-Evil: 1\r\n");
+}
+
+TEST_CASE("mutated heads and bodies never get past the checks half-read") {
+  const std::string seed =
+      "POST /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+      "Connection: close, te\r\nExpect: 100-continue\r\n\r\n";
+  const std::string body = "5;a=b\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\nT: x\r\n\r\n";
+  std::mt19937 random(20261130);
+  const auto mutate = [&](std::string text) {
+    const std::string alphabet("\r\n\t :;,0123456789abcdefGPT/\0\x7f\xff", 32);
+    for (std::size_t i = random() % 4 + 1; i > 0; --i) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = alphabet[random() % alphabet.size()];
+          break;
+        case 1:
+          text.erase(at, random() % 8 + 1);
+          break;
+        default:
+          text.insert(at, 1, alphabet[random() % alphabet.size()]);
+          break;
+      }
+    }
+    return text;
+  };
+  int passed = 0;
+  int half_read = 0;
+  for (int i = 0; i < 20000; ++i) {
+    // Every second head is one that is right before it is changed.
+    const std::string text = mutate(i % 2 == 0 ? seed : "GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    HeadScan scan(1024, 20);
+    if (scan.feed(text) == HeadScan::State::Complete) {
+      Head head;
+      const std::string exact = text.substr(0, scan.length());
+      if (parse_request_head(exact, head) && check_request(head)) {
+        ++passed;
+        half_read += find_header(head.headers, "transfer-encoding").has_value() &&
+                             find_header(head.headers, "content-length").has_value()
+                         ? 1
+                         : 0;
+      }
+      static_cast<void>(parse_reply_head(exact, head));
+    }
+    const std::string wire = mutate(body);
+    bool done_at_once = false;
+    bool done_by_bytes = false;
+    const std::string at_once = decode(wire, wire.size(), done_at_once);
+    const std::string by_bytes = decode(wire, 1, done_by_bytes);
+    half_read += at_once == by_bytes && done_at_once == done_by_bytes ? 0 : 1;
+  }
+  CHECK(passed > 100);
+  CHECK(half_read == 0);
 }

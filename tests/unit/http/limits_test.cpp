@@ -69,6 +69,33 @@ http::Handler handler(std::shared_ptr<Gate> gate) {
   return [gate](http::Exchange& exchange) { return serve(exchange, gate); };
 }
 
+/// Leaves this process one free descriptor, for the test's own end of a connection.
+class DescriptorShortage {
+ public:
+  DescriptorShortage() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit low{64, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    for (UniqueFd fd = open_one(); fd; fd = open_one()) {
+      hoard_.push_back(std::move(fd));
+    }
+    hoard_.pop_back();
+  }
+
+  ~DescriptorShortage() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  DescriptorShortage(const DescriptorShortage&) = delete;
+  DescriptorShortage& operator=(const DescriptorShortage&) = delete;
+  DescriptorShortage(DescriptorShortage&&) = delete;
+  DescriptorShortage& operator=(DescriptorShortage&&) = delete;
+
+ private:
+  static UniqueFd open_one() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+  rlimit before_{};
+  std::vector<UniqueFd> hoard_;
+};
+
 milliseconds serve_time(TestServer& server) {
   const auto begin = std::chrono::steady_clock::now();
   Client client = server.connect();
@@ -298,26 +325,27 @@ TEST_CASE("descriptors used up: a 503, no spinning, and back to work") {
   TestServer server(http::Limits(), handler(gate));
   CHECK(serve_time(server) < milliseconds(1000));
   REQUIRE(eventually([&] { return server.connections() == 0; }));
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  std::vector<UniqueFd> hoard;
-  const rlimit low{64, before.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
-  for (;;) {
-    UniqueFd fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!fd) {
-      break;
-    }
-    hoard.push_back(std::move(fd));
+  std::string reply;
+  {
+    const DescriptorShortage shortage;
+    Client refused = server.connect();
+    reply = refused.read_until("\r\n");
   }
-  hoard.pop_back();
-  Client refused = server.connect();  // takes the last one
-  const std::string reply = refused.read_until("\r\n");
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  hoard.clear();
   CHECK(reply == "HTTP/1.1 503 Service Unavailable\r\n");
   CHECK(server.troubles().size() == 1);
   CHECK(serve_time(server) < milliseconds(1000));
+}
+
+TEST_CASE("descriptors used up: an idle connection makes room") {
+  TestServer server(http::Limits(), handler(std::make_shared<Gate>()));
+  Client idle = server.connect();
+  idle.send(kGet);
+  REQUIRE(idle.reply().status == 200);
+  const DescriptorShortage shortage;
+  Client next = server.connect();
+  next.send(kGet);
+  CHECK(next.reply().status == 200);
+  CHECK(idle.closed());
 }
 
 TEST_CASE("stop: idle at once, in flight to the end, followers at once, nothing new") {
@@ -341,6 +369,22 @@ TEST_CASE("stop: idle at once, in flight to the end, followers at once, nothing 
   CHECK(reply.status == 200);
   CHECK(reply.header("connection") == "close");
   stopped.wait();
+}
+
+TEST_CASE("stop: half a head and leftovers of a request are not waited for") {
+  TestServer server(http::Limits(), handler(std::make_shared<Gate>()));
+  Client half = server.connect();
+  half.send("GET / HT");
+  Client leftover = server.connect();
+  leftover.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nabc");
+  REQUIRE(leftover.reply().status == 200);
+  Client draining = server.connect();
+  draining.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc");
+  REQUIRE(draining.reply().status == 200);
+  REQUIRE(eventually([&] { return server.connections() == 3; }));
+  const auto begin = std::chrono::steady_clock::now();
+  server.stop(milliseconds(5000)).wait();
+  CHECK(std::chrono::steady_clock::now() - begin < milliseconds(1000));
 }
 
 TEST_CASE("stop: what does not end within the grace is cut") {
