@@ -154,7 +154,8 @@ TEST_CASE("mutated heads and bodies never get past the checks half-read") {
   const std::string body = "5;a=b\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\nT: x\r\n\r\n";
   std::mt19937 random(20261130);
   const auto mutate = [&](std::string text) {
-    const std::string alphabet("\r\n\t :;,0123456789abcdefGPT/\0\x7f\xff", 32);
+    constexpr char kBytes[] = "\r\n\t :;,0123456789abcdefGPT/\0\x7f\xff";
+    const std::string alphabet(kBytes, sizeof kBytes - 1);
     for (std::size_t i = random() % 4 + 1; i > 0; --i) {
       const std::size_t at = random() % text.size();
       switch (random() % 3) {
