@@ -69,7 +69,7 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/snapshots", "limit pageToken", Body::None, list_snapshots},
     Route{"GET", "/v1/snapshots/{id}", "", Body::None, get_snapshot},
     Route{"DELETE", "/v1/snapshots/{id}", "", Body::None, delete_snapshot},
-    Route{"POST", "/v1/snapshots/{id}/verify", "", Body::Json, verify_snapshot},
+    Route{"POST", "/v1/snapshots/{id}/verify", "", Body::None, verify_snapshot},
 
     Route{"GET", "/v1/operations", "atespace actor state limit pageToken", Body::None,
           list_operations},
@@ -255,6 +255,7 @@ std::vector<RouteInfo> route_table() {
     info.method = route.method;
     info.pattern = std::string(route.pattern);
     info.body = route.body != Body::None;
+    info.planned = route.handler == not_yet_supported;
     std::string_view names = route.query == kAnyQuery ? std::string_view{} : route.query;
     while (!names.empty()) {
       const std::string_view first = names.substr(0, names.find(' '));

@@ -56,9 +56,6 @@ async::Task<Status> delete_snapshot(Call& call) {
 }
 
 async::Task<Status> verify_snapshot(Call& call) {
-  if (!call.request().body.empty()) {
-    co_return fail(Errc::Malformed, "this call takes no body");
-  }
   std::string id = call.param("id");
   Status verified = co_await call.backend().verify_snapshot(id);
   ATE_CO_TRY(std::move(verified));

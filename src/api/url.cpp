@@ -59,7 +59,7 @@ Result<std::vector<std::string_view>> split_path(std::string_view path) {
     return fail(Errc::Malformed, "the request target is not a path");
   }
   path.remove_prefix(1);
-  if (path.ends_with('/')) {
+  if (path.size() > 1 && path.ends_with('/')) {
     path.remove_suffix(1);
   }
   std::vector<std::string_view> segments;

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "api/handlers.hpp"
 #include "api/json.hpp"
 #include "ate/codec/codec.hpp"
@@ -39,21 +37,6 @@ Checked check_message(const google::protobuf::Message& message) {
   return out;
 }
 
-bool is_syntax(const Problem& problem) {
-  return problem.code == Errc::Malformed || problem.code == Errc::UnknownField ||
-         problem.code == Errc::InvalidType;
-}
-
-Error report(std::vector<Problem> problems) {
-  const auto syntax = std::find_if(problems.begin(), problems.end(), is_syntax);
-  const Errc code = syntax == problems.end() ? problems.front().code : syntax->code;
-  std::string detail =
-      problems.size() == 1
-          ? problems.front().detail
-          : std::to_string(problems.size()) + " problems; the first: " + problems.front().detail;
-  return Error(code, std::move(detail)).with_problems(std::move(problems));
-}
-
 }  // namespace
 
 /// Syntax and values of one or more documents; whether images, assets and other objects exist is
@@ -68,13 +51,8 @@ async::Task<Status> post_validate(Call& call) {
       continue;
     }
     Checked checked = check_message(*document.message);
-    for (Problem& problem : checked.problems) {
-      if (problem.line == 0) {
-        problem.line = document.line;
-        problem.column = 1;
-      }
-      problems.push_back(std::move(problem));
-    }
+    codec::place_problems(document, checked.problems);
+    problems.insert(problems.end(), checked.problems.begin(), checked.problems.end());
     JsonObject item;
     item.text("kind", document.kind).text("name", checked.name).number("line", document.line);
     items.push_back(std::move(item).finish());
@@ -83,7 +61,7 @@ async::Task<Status> post_validate(Call& call) {
     co_return fail(Errc::Malformed, "the body holds no document");
   }
   if (!problems.empty()) {
-    co_return fail(report(std::move(problems)));
+    co_return fail(codec::problems_error(std::move(problems)));
   }
   JsonObject object;
   object.text("kind", "Validation").boolean("valid", true).raw("documents", json_array(items));

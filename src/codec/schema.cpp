@@ -9,6 +9,7 @@
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
 #include "ate/v1alpha1/options.pb.h"
+#include "ate/v1alpha1/requests.pb.h"
 
 namespace ate::codec {
 namespace {
@@ -65,6 +66,7 @@ class Registry {
   Registry() {
     add_file(*v1alpha1::ActorTemplate::descriptor()->file());
     add_file(*v1alpha1::Actor::descriptor()->file());
+    add_file(*v1alpha1::ResumeRequest::descriptor()->file());
     for (auto& [descriptor, schema] : schemas_) {
       fill(*schema);
     }

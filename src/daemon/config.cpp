@@ -23,21 +23,6 @@ Error config_error(const std::string& file, std::string detail) {
   return Error(Errc::InvalidValue, std::move(detail)).with_problems({std::move(problem)});
 }
 
-Status check(const v1alpha1::NodeConfig& node, const std::string& file, std::uint32_t line) {
-  std::vector<Problem> problems = core::validate(node);
-  if (problems.empty()) {
-    return {};
-  }
-  for (Problem& problem : problems) {
-    problem.file = file;
-    if (problem.line == 0) {
-      problem.line = line;
-      problem.column = 1;
-    }
-  }
-  return fail(Error(Errc::InvalidValue, file + " is not valid").with_problems(std::move(problems)));
-}
-
 /// The one document of the file, checked; `node` keeps its defaults when the file is missing.
 Status read_file(const CommandLine& command_line, v1alpha1::NodeConfig& node) {
   const std::string& file = command_line.config;
@@ -63,7 +48,12 @@ Status read_file(const CommandLine& command_line, v1alpha1::NodeConfig& node) {
     return fail(config_error(file, "the document is no NodeConfig but " + document.kind));
   }
   node = *found;
-  return check(node, file, document.line);
+  std::vector<Problem> problems = core::validate(node);
+  if (problems.empty()) {
+    return {};
+  }
+  codec::place_problems(document, problems);
+  return fail(codec::problems_error(std::move(problems)));
 }
 
 Result<core::OverheadTerms> overhead(const v1alpha1::OverheadTerms& terms) {

@@ -49,6 +49,7 @@ struct RouteInfo {
   std::string pattern;  // OpenAPI path template
   std::vector<std::string_view> query;
   bool body = false;
+  bool planned = false;  // answers not-yet-supported
 };
 
 [[nodiscard]] std::vector<RouteInfo> route_table();
