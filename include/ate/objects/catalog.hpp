@@ -28,6 +28,8 @@ class AssetStore;
 
 namespace ate::objects {
 
+class Sources;
+
 enum class Kind : std::uint8_t { ActorTemplate, WorkerPool, SandboxConfig };
 
 /// Who else names an object, so that a delete knows what must stay.
@@ -58,6 +60,9 @@ class Catalog {
   Catalog(async::Context& context, store::Store& store, image::Store& images,
           artifacts::AssetStore& assets, const Clock& clock, Options options, OnChange on_change,
           OnLog on_log);
+  /// With other sources of images and assets (tests).
+  Catalog(async::Context& context, store::Store& store, std::unique_ptr<Sources> sources,
+          const Clock& clock, Options options, OnChange on_change, OnLog on_log);
   ~Catalog();
   Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
@@ -67,10 +72,13 @@ class Catalog {
   void set_references(const References* references);
   /// From the store, before the first scan.
   [[nodiscard]] Status load(const store::Loaded& loaded);
-  /// Scans the directory now (start, SIGHUP).
+  /// Scans the directory now (start, SIGHUP). From the second time on it also resolves every image
+  /// tag and asset again.
   [[nodiscard]] async::Task<void> scan();
   /// Watches with inotify and rescans, until cancelled.
   [[nodiscard]] async::Task<void> watch();
+  /// Ends unpacking in the background; before the loop stops.
+  [[nodiscard]] async::Task<void> close();
 
   // Reads; null when there is none. `generation` 0 = the current, not hidden, one.
   [[nodiscard]] std::shared_ptr<const v1alpha1::ActorTemplate> find_template(
@@ -82,6 +90,7 @@ class Catalog {
   /// The class's default ("gvisor"), or null.
   [[nodiscard]] std::shared_ptr<const v1alpha1::SandboxConfig> default_sandbox_config(
       const std::string& sandbox_class) const;
+  /// Lists are in order of atespace and name; `atespace` "" = all.
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::ActorTemplate>> templates(
       const std::string& atespace) const;
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools() const;
