@@ -269,6 +269,7 @@ async::Task<void> Daemon::stop() {
   co_await state.server.stop(kServerGrace);
   co_await state.engine.stop(kEngineGrace);
   co_await state.background.close();
+  co_await state.catalog.close();
   co_await state.gvisor->shutdown();
   co_await state.netns.drain();
   co_await state.store->close();
