@@ -17,18 +17,20 @@ struct StdioFiles {
   UniqueFd err;
 };
 
-/// Opens (creates 0600, O_APPEND, O_NOFOLLOW) the pair of a container. `directory` is created 0700.
+/// Opens (creates 0600, O_APPEND, O_NOFOLLOW) the pair of a container, whose name is a DNS label.
+/// `directory` and missing parents are created 0700.
 [[nodiscard]] Result<StdioFiles> open_stdio(const std::string& directory,
                                             const std::string& container);
 
 /// Punches out everything but the newest `keep_bytes` of a file, page-aligned; returns the bytes
-/// freed.
+/// freed. The file's size and the offsets of what stays do not change. NotFound when missing.
 [[nodiscard]] Result<std::int64_t> bound_file(const std::string& path, std::int64_t keep_bytes);
 
 struct ReadOptions {
   std::string container;         // "" = the only one
   std::string stream;            // "" = both, "stdout", "stderr"
-  std::int64_t tail_lines = -1;  // -1 = everything kept
+  std::int64_t tail_lines = -1;  // of each stream; -1 = everything kept
+  bool unfinished = false;       // also what follows the last newline (not when following)
 };
 
 /// A place in both files, to continue from.
@@ -37,18 +39,21 @@ struct Cursor {
   std::int64_t err = 0;
 };
 
-/// Complete lines from the cursor on (up to `limit` bytes), each prefixed by nothing: the bytes as
-/// written. Punched holes are skipped. Moves the cursor.
+/// Complete lines from the cursor on (about `limit` bytes), each prefixed by nothing: the bytes as
+/// written, but a line of more than 16 KiB is cut into several. Punched holes are skipped. Moves
+/// the cursor. stdout comes before stderr: their order is not known.
 struct Chunk {
-  std::string bytes;
+  std::string bytes;     // empty: nothing more for now
   bool dropped = false;  // bytes between the cursor and the first kept byte are gone
 };
 
-/// Reads logs of one actor's directory. Blocking work on the pool.
+/// Reads logs of one actor's directory. Blocking work on the pool. NotFound: it never wrote any, or
+/// has no such container; InvalidValue: it has several, name one.
 [[nodiscard]] async::Task<Result<Chunk>> read(async::Context& context, std::string directory,
                                               ReadOptions options, std::shared_ptr<Cursor> cursor,
                                               std::size_t limit);
-/// Places the cursor for `tail_lines`.
+/// Places the cursor for `tail_lines` without reading more of the files than those lines. The same
+/// errors.
 [[nodiscard]] async::Task<Result<Cursor>> start(async::Context& context, std::string directory,
                                                 ReadOptions options);
 
