@@ -26,6 +26,7 @@ Result<LogQuery> parse_log_query(const Call& call) {
   }
   LogQuery out;
   ATE_ASSIGN(out.follow, call.query_flag("follow"));
+  out.read.unfinished = !out.follow;  // a prompt is output too; a follower waits for its newline
   ATE_ASSIGN(out.read.tail_lines,
              call.query_number("tail", 0, std::numeric_limits<std::int32_t>::max(), -1));
   out.read.stream = call.query_value("stream").value_or("");
