@@ -205,6 +205,17 @@ Status fsync_path(const std::string& path) {
   return sync_descriptor(fd, path);
 }
 
+Status sync_filesystem(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) {
+    return fail(path_error("open", path, errno));
+  }
+  if (::syncfs(fd.get()) != 0) {
+    return fail(path_error("sync the file system of", path, errno));
+  }
+  return {};
+}
+
 Status rename_durably(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     return fail(path_error("rename", from + " to " + to, errno));

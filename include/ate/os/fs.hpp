@@ -58,8 +58,11 @@ namespace ate::os {
 
 /// fsync of a file or directory.
 [[nodiscard]] Status fsync_path(const std::string& path);
-/// fsync of every file and directory of a tree, symbolic links not followed.
+/// fsync of every file and directory of a tree, symbolic links not followed. One disk flush each:
+/// for a handful of files.
 [[nodiscard]] Status fsync_tree(const std::string& path);
+/// syncfs of the file system of `path`: for trees of thousands of files.
+[[nodiscard]] Status sync_filesystem(const std::string& path);
 
 /// rename(2) within one directory or across, then fsync of both parents.
 [[nodiscard]] Status rename_durably(const std::string& from, const std::string& to);

@@ -110,35 +110,17 @@ TEST_CASE("remove_tree: missing is fine, a file goes, a link goes and not what i
   REQUIRE(os::exists(dir.file("kept-dir/inside")));
 }
 
-TEST_CASE("remove_tree: deeper than PATH_MAX and than descriptors") {
+TEST_CASE("fsync_tree, sync_filesystem: links and FIFOs are left alone, missing is an error") {
   const test::TempDir dir;
-  REQUIRE(os::make_dir(dir.file("deep"), 0700));
-  UniqueFd at = os::open_dir(dir.file("deep")).value();
-  constexpr int kDepth = 5000;
-  for (int i = 0; i < kDepth; ++i) {
-    REQUIRE(::mkdirat(at.get(), "directory", 0700) == 0);
-    UniqueFd file(::openat(at.get(), "file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    REQUIRE(file);
-    at = UniqueFd(::openat(at.get(), "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(at);
-  }
-  at.reset();
-  REQUIRE(os::fsync_tree(dir.file("deep")));
-  REQUIRE(os::remove_tree(dir.file("deep")));
-  REQUIRE_FALSE(os::exists(dir.file("deep")));
-}
-
-TEST_CASE("remove_tree: wider than one batch of directories") {
-  const test::TempDir dir;
-  REQUIRE(os::make_dir(dir.file("wide"), 0700));
-  constexpr int kWidth = 4500;
-  for (int i = 0; i < kWidth; ++i) {
-    const std::string sub = dir.file("wide/" + std::to_string(i));
-    REQUIRE(::mkdir(sub.c_str(), 0700) == 0);
-    REQUIRE(::symlink("x", (sub + "/l").c_str()) == 0);
-  }
-  REQUIRE(os::remove_tree(dir.file("wide")));
-  REQUIRE_FALSE(os::exists(dir.file("wide")));
+  REQUIRE(os::make_dirs(dir.file("t/a/b"), 0700));
+  test::write_file(dir.file("t/a/f"), "x");
+  REQUIRE(::symlink("/nonexistent", dir.file("t/link").c_str()) == 0);
+  REQUIRE(::mkfifo(dir.file("t/fifo").c_str(), 0600) == 0);
+  REQUIRE(os::fsync_tree(dir.file("t/")));
+  REQUIRE(os::exists(dir.file("t/a/f")));
+  REQUIRE_FALSE(os::fsync_tree(dir.file("missing")));
+  REQUIRE(os::sync_filesystem(dir.path()));
+  REQUIRE(os::sync_filesystem(dir.file("missing")).error().code() == Errc::NotFound);
 }
 
 TEST_CASE("rename_durably, free_bytes, is_same_filesystem") {

@@ -18,6 +18,7 @@
 #include "ate/os/process.hpp"
 #include "ate/util/ids.hpp"
 #include "support/catch.hpp"
+#include "support/small_disk.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace ate;
@@ -185,4 +186,36 @@ TEST_CASE("remove_tree: stops at a mount, what is mounted stays whole") {
   REQUIRE(os::unmount_below("/proc", dir.file("run")));
   REQUIRE(os::remove_tree(dir.file("run")));
   REQUIRE(os::exists(dir.file("image/precious")));
+}
+
+TEST_CASE("remove_tree: deeper than PATH_MAX and than descriptors") {
+  const test::TempDir mount;
+  const test::SmallDisk dir(mount.path(), "64m");  // a disk would take half a minute to make this
+  REQUIRE(os::make_dir(dir.file("deep"), 0700));
+  UniqueFd at = os::open_dir(dir.file("deep")).value();
+  constexpr int kDepth = 1500;  // 15,000 bytes of path
+  for (int i = 0; i < kDepth; ++i) {
+    REQUIRE(::mkdirat(at.get(), "directory", 0700) == 0);
+    UniqueFd file(::openat(at.get(), "file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    REQUIRE(file);
+    at = UniqueFd(::openat(at.get(), "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    REQUIRE(at);
+  }
+  at.reset();
+  REQUIRE(os::remove_tree(dir.file("deep")));
+  REQUIRE_FALSE(os::exists(dir.file("deep")));
+}
+
+TEST_CASE("remove_tree: wider than one batch of directories") {
+  const test::TempDir mount;
+  const test::SmallDisk dir(mount.path(), "64m");  // a disk would take half a minute to make this
+  REQUIRE(os::make_dir(dir.file("wide"), 0700));
+  constexpr int kWidth = 4200;
+  for (int i = 0; i < kWidth; ++i) {
+    const std::string sub = dir.file("wide/" + std::to_string(i));
+    REQUIRE(::mkdir(sub.c_str(), 0700) == 0);
+    REQUIRE(::symlink("x", (sub + "/l").c_str()) == 0);
+  }
+  REQUIRE(os::remove_tree(dir.file("wide")));
+  REQUIRE_FALSE(os::exists(dir.file("wide")));
 }
