@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
@@ -103,6 +106,33 @@ http::Response render(const Error& error, const http::Request* request);
 /// Resident memory of this process in bytes; always 0 under AddressSanitizer, which keeps freed
 /// memory for a while.
 std::size_t resident_bytes();
+
+/// Leaves this process one free descriptor, for the test's own end of a connection.
+class DescriptorShortage {
+ public:
+  DescriptorShortage() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit low{64, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    for (UniqueFd fd = open_one(); fd; fd = open_one()) {
+      hoard_.push_back(std::move(fd));
+    }
+    hoard_.pop_back();
+  }
+
+  ~DescriptorShortage() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  DescriptorShortage(const DescriptorShortage&) = delete;
+  DescriptorShortage& operator=(const DescriptorShortage&) = delete;
+  DescriptorShortage(DescriptorShortage&&) = delete;
+  DescriptorShortage& operator=(DescriptorShortage&&) = delete;
+
+ private:
+  static UniqueFd open_one() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+  rlimit before_{};
+  std::vector<UniqueFd> hoard_;
+};
 
 /// Polls `condition` until it holds; false after 5 s. For states that no event tells of.
 bool eventually(const std::function<bool()>& condition);

@@ -1,7 +1,6 @@
 // Times and counts. case T57: others are served while some are slow, idle or too many.
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <list>
 
@@ -68,33 +67,6 @@ async::Task<Status> serve(http::Exchange& exchange, std::shared_ptr<Gate> gate) 
 http::Handler handler(std::shared_ptr<Gate> gate) {
   return [gate](http::Exchange& exchange) { return serve(exchange, gate); };
 }
-
-/// Leaves this process one free descriptor, for the test's own end of a connection.
-class DescriptorShortage {
- public:
-  DescriptorShortage() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit low{64, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &low);
-    for (UniqueFd fd = open_one(); fd; fd = open_one()) {
-      hoard_.push_back(std::move(fd));
-    }
-    hoard_.pop_back();
-  }
-
-  ~DescriptorShortage() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
-  DescriptorShortage(const DescriptorShortage&) = delete;
-  DescriptorShortage& operator=(const DescriptorShortage&) = delete;
-  DescriptorShortage(DescriptorShortage&&) = delete;
-  DescriptorShortage& operator=(DescriptorShortage&&) = delete;
-
- private:
-  static UniqueFd open_one() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-  rlimit before_{};
-  std::vector<UniqueFd> hoard_;
-};
 
 milliseconds serve_time(TestServer& server) {
   const auto begin = std::chrono::steady_clock::now();
