@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "ate/image/image.hpp"
-#include "ate/runtime/gvisor.hpp"
+#include "ate/runtime/selftest.hpp"
 #include "daemon/options.hpp"
 #include "daemon/run.hpp"
 
