@@ -181,7 +181,6 @@ ServiceBackend::Node Daemon::State::backend_node() {
 
 std::vector<api::Check> Daemon::State::checks() const {
   std::vector<api::Check> out;
-  out.push_back({"store", true, "open"});
   out.push_back({"cgroups", true, host.cgroup_detail});
   out.push_back({"objects", scanned,
                  scanned ? "loaded from " + config.config_dir

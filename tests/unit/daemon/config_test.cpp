@@ -86,10 +86,12 @@ TEST_CASE("config: values reach the daemon, what is printed can be read back") {
 
 TEST_CASE("config: problems carry file, line and column; nothing is ignored") {
   const TempDir directory;
+
   struct Row {
     const char* spec;
     const char* text;
   };
+
   const std::vector<Row> rows{
       {"  stateDirectory: /s\n", "noded.yaml:4:3: spec.stateDirectory: "},
       {"  stateDir: [1]\n", "noded.yaml:4:"},
@@ -170,7 +172,8 @@ TEST_CASE("cgroup root: what is wrong with it is said, with the way out") {
 }
 
 TEST_CASE("cgroup name: stable, different for each state directory, never a path") {
-  REQUIRE(daemon::private_cgroup_name("/var/lib/ate") == daemon::private_cgroup_name("/var/lib/ate"));
+  REQUIRE(daemon::private_cgroup_name("/var/lib/ate") ==
+          daemon::private_cgroup_name("/var/lib/ate"));
   REQUIRE(daemon::private_cgroup_name("/a") != daemon::private_cgroup_name("/b"));
   REQUIRE(daemon::private_cgroup_name("/x/../y").find('/') == std::string::npos);
 }
