@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "ate/os/fs.hpp"
 #include "store/schema.hpp"
 
 namespace ate::store {
@@ -25,14 +26,6 @@ constexpr long kSmb2Magic = 0xfe534d42;
 // Offsets of https://www.sqlite.org/fileformat.html#the_database_header
 constexpr std::size_t kHeaderBytes = 100;
 constexpr std::string_view kMagic{"SQLite format 3\0", 16};
-
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) {
-    return ".";
-  }
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 std::string octal(mode_t mode) {
   std::array<char, 8> text{};
@@ -49,7 +42,7 @@ std::uint32_t big_endian(const unsigned char* bytes, std::size_t count) {
 }
 
 Status check_directory(const std::string& path) {
-  const std::string directory = directory_of(path);
+  const std::string directory = os::parent_dir(path);
   struct stat info{};
   if (::stat(directory.c_str(), &info) != 0) {
     return fail(Error::from_errno("state directory " + directory, errno));
@@ -190,10 +183,7 @@ Result<Found> inspect(const std::string& path) {
 
 Status create_empty(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-    const std::string name = path + suffix;
-    if (::unlink(name.c_str()) != 0 && errno != ENOENT) {
-      return fail(Error::from_errno("removing " + name, errno));
-    }
+    ATE_TRY(os::remove_file(path + suffix));
   }
   const UniqueFd file(
       ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -204,21 +194,8 @@ Status create_empty(const std::string& path) {
 }
 
 Status publish(const std::string& partial, const std::string& target) {
-  {
-    const UniqueFd file(::open(partial.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (!file || ::fsync(file.get()) != 0) {
-      return fail(Error::from_errno("fsync " + partial, errno));
-    }
-  }
-  if (::rename(partial.c_str(), target.c_str()) != 0) {
-    return fail(Error::from_errno("rename " + partial, errno));
-  }
-  const std::string directory = directory_of(target);
-  const UniqueFd parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!parent || ::fsync(parent.get()) != 0) {
-    return fail(Error::from_errno("fsync " + directory, errno));
-  }
-  return {};
+  ATE_TRY(os::fsync_path(partial));
+  return os::rename_durably(partial, target);
 }
 
 }  // namespace ate::store

@@ -31,7 +31,8 @@ struct ObjectRow {
 };
 
 /// One transaction: state, assignment, operation and event change together or not at all
-/// (design.md section 7). Messages are copied in; pointers are never null.
+/// (design.md section 7). Messages are copied in; pointers are never null. What is deleted goes
+/// before what is put, so that a batch may give a freed name away again.
 struct Batch {
   std::vector<std::shared_ptr<const v1alpha1::ActorRecord>> put_actors;
   std::vector<std::string> delete_actors;  // uids
@@ -74,8 +75,10 @@ class Store {
   /// Everything that is kept in memory. Once, at start; blocking.
   [[nodiscard]] virtual Result<Loaded> load() = 0;
   /// Durable when it returns (WAL, synchronous=FULL). Batches that arrive while one is written
-  /// share the next transaction (group commit); they keep their order. DiskFull, Internal: nothing
-  /// of the batch happened.
+  /// share the next transaction (group commit); they keep their order. DiskFull, Unavailable (a
+  /// foreign process held the write lock for 5 s), Internal: nothing of the batch happened. After
+  /// an I/O error every later commit fails: what the kernel could not write it forgets, so a
+  /// success would be a lie. A cancelled wait does not take the batch back.
   [[nodiscard]] virtual async::Task<Status> commit(Batch batch) = 0;
   [[nodiscard]] virtual async::Task<Result<std::vector<std::shared_ptr<v1alpha1::Operation>>>>
   operations(OperationQuery query) = 0;
