@@ -43,6 +43,7 @@ struct FakeHost {
   std::vector<std::string> violations;
   std::vector<std::string> forgotten;  // uids
   std::vector<std::string> calls;
+  std::map<std::string, std::int64_t> saved;  // snapshot id -> the memory that went into it
   std::uint64_t next_id = 1;
 
   [[nodiscard]] std::shared_ptr<FakeProcess> of(const std::string& uid) const {
@@ -215,6 +216,7 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
     ATE_CO_TRY(co_await runtime_.enter("checkpoint", process_->uid));
     ATE_CO_TRY(alive("checkpoint"));
     std::ofstream(directory + "/memory") << process_->memory;
+    host_.saved[manifest->id()] = process_->memory;
     (*manifest->mutable_images())["app"] = "sha256:image";
     stages.record("fake-checkpoint", std::chrono::nanoseconds(0));
     co_return Status();
@@ -294,6 +296,10 @@ inline async::Task<Result<std::unique_ptr<runtime::Sandbox>>> FakeRuntime::start
   }
   if (entered && !directory.empty()) {
     std::ifstream(directory + "/memory") >> process->memory;
+    const auto saved = host_.saved.find(directory.substr(directory.rfind('/') + 1));
+    if (saved != host_.saved.end() && saved->second != process->memory) {
+      host_.violations.push_back("restored other memory than was saved");
+    }
   }
   if (!entered) {
     host_.end(process, killed());

@@ -218,8 +218,9 @@ struct World {
       if (entered != call) {
         return {};
       }
-      runtime.script = nullptr;
-      return fail(code, "scripted failure of " + call);
+      Status failure = fail(code, "scripted failure of " + call);
+      runtime.script = nullptr;  // and with it everything that this closure holds
+      return failure;
     };
   }
 
