@@ -68,15 +68,6 @@ async::Task<Status> probe_features(Services& services, std::string runsc) {
   co_return Status{};
 }
 
-std::string trial_key(const std::string& digest, const std::string& platform,
-                      const std::string& kernel, const std::vector<std::string>& features) {
-  std::string text = platform + "\n" + kernel + "\n";
-  for (const std::string& feature : features) {
-    text += feature + "\n";
-  }
-  return digest + " " + artifacts::sha256_text(text);
-}
-
 bool recalled(const std::string& file, const std::string& key) {
   const Result<std::string> text = os::read_file(file, kResultsLimit);
   return text && ("\n" + *text).find("\n" + key + "\n") != std::string::npos;
@@ -250,6 +241,15 @@ async::Task<Status> try_binary(Services& services, TrialPtr trial, std::string d
 }
 
 }  // namespace
+
+std::string trial_key(const std::string& digest, const std::string& platform,
+                      const std::string& kernel, const std::vector<std::string>& features) {
+  std::string text = platform + "\n" + kernel + "\n";
+  for (const std::string& feature : features) {
+    text += feature + "\n";
+  }
+  return digest + " " + artifacts::sha256_text(text);
+}
 
 async::Task<Result<std::vector<std::string>>> probe_cpu_features(Services& services,
                                                                  std::string runsc) {

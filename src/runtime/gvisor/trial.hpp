@@ -29,6 +29,11 @@ using TrialPtr = std::shared_ptr<Trial>;
 [[nodiscard]] std::vector<std::string> missing_features(const std::vector<std::string>& wanted,
                                                         const std::vector<std::string>& have);
 
+/// What a pass is remembered by: one line of the file of results.
+[[nodiscard]] std::string trial_key(const std::string& digest, const std::string& platform,
+                                    const std::string& kernel,
+                                    const std::vector<std::string>& features);
+
 /// Probes the binary, then recalls or runs the save-and-restore test. Fills `trial` and sets its
 /// `done`. AssetInvalid for a binary that lacks something, Unavailable where runsc can't run.
 [[nodiscard]] async::Task<Status> run_trial(Services& services, TrialPtr trial, std::string digest,

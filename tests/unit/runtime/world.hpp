@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -83,6 +85,8 @@ struct Host {
         assets(c, paths.assets()) {
     REQUIRE(os::make_dirs(paths.state_dir(), 0710));
     REQUIRE(os::make_dirs(paths.run_dir(), 0710));
+    REQUIRE(os::make_dirs(paths.actors(), 0710));
+    REQUIRE(os::make_dirs(paths.run_actors(), 0710));
     REQUIRE(assets.prepare());
     REQUIRE(netns.prepare());
     options.selftest_file = paths.state_dir() + "/selftest";
@@ -197,9 +201,30 @@ struct Traces {
   std::multiset<std::string> descriptors;
   std::multiset<std::string> children;
   std::multiset<std::string> files;
-
-  bool operator==(const Traces&) const = default;
 };
+
+/// What is only in one of them, for a message.
+inline std::vector<std::string> differences(const Traces& before, const Traces& after) {
+  std::vector<std::string> out;
+  const auto compare = [&out](const std::multiset<std::string>& a,
+                              const std::multiset<std::string>& b) {
+    std::vector<std::string> words;
+    std::set_difference(b.begin(), b.end(), a.begin(), a.end(), std::back_inserter(words));
+    for (const std::string& word : words) {
+      out.push_back("new: " + word);
+    }
+    words.clear();
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(words));
+    for (const std::string& word : words) {
+      out.push_back("gone: " + word);
+    }
+  };
+  compare(before.mounts, after.mounts);
+  compare(before.descriptors, after.descriptors);
+  compare(before.children, after.children);
+  compare(before.files, after.files);
+  return out;
+}
 
 inline Traces look(const Ground& ground) {
   namespace fs = std::filesystem;
