@@ -232,11 +232,22 @@ constexpr std::array kAllowed = {
     SCMP_SYS(rt_sigreturn), SCMP_SYS(sched_yield), SCMP_SYS(restart_syscall), SCMP_SYS(exit),
     SCMP_SYS(exit_group)};
 
+Status allow(scmp_filter_ctx filter, int call) {
+  if (const int error = ::seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0); error != 0) {
+    errno = -error;
+    return failed("a system call rule");
+  }
+  return {};
+}
+
 Status add_rules(scmp_filter_ctx filter) {
   for (const int call : kAllowed) {
-    if (const int error = ::seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0); error != 0) {
-      errno = -error;
-      return failed("a system call rule");
+    ATE_TRY(allow(filter, call));
+  }
+  if (kSanitized) {
+    // How they find out whether memory can be read, and where the stack ends.
+    for (const int call : {SCMP_SYS(pipe), SCMP_SYS(pipe2), SCMP_SYS(sigaltstack)}) {
+      ATE_TRY(allow(filter, call));
     }
   }
   // Memory, but never memory that can be executed.
