@@ -72,12 +72,6 @@ Status remove_files(const GuestPtr& guest, const std::string& run_actor) {
   return {};
 }
 
-async::Task<void> destroy_network(Services& services, net::NetnsPair pair) {
-  const Status done = co_await services.netns.destroy(std::move(pair));
-  // IGNORED: nothing waits for it; what stays is found by observe() at the next start.
-  static_cast<void>(done);
-}
-
 async::Task<Status> end_processes(GuestPtr guest) {
   Services& services = guest->services;
   guest->killing = true;
@@ -119,6 +113,22 @@ Guest::Guest(Services& s, Incarnation i, net::NetnsPair n)
       layout(make_layout(s.paths, incarnation.uid, incarnation.serial)),
       control(s.context),
       ended(s.context) {}
+
+async::Task<Result<net::NetnsPair>> acquire_network(Services& services) {
+  Result<net::NetnsPair> pair = co_await services.netns.acquire();
+  if (pair) {
+    services.networks.insert(pair->id);
+  }
+  co_return pair;
+}
+
+async::Task<void> release_network(Services& services, net::NetnsPair pair) {
+  const std::string id = pair.id;
+  const Status done = co_await services.netns.destroy(std::move(pair));
+  // IGNORED: nothing waits for it; what stays is found by observe() from now on.
+  static_cast<void>(done);
+  services.networks.erase(id);
+}
 
 StageTimer::StageTimer(StageSink& sink, std::string name)
     : sink_(sink), name_(std::move(name)), start_(std::chrono::steady_clock::now()) {}
@@ -258,7 +268,7 @@ async::Task<Status> end_guest(GuestPtr guest) {
   if (!pair.id.empty()) {
     // After shutdown began it is dropped unstarted; the next start finds the pair.
     static_cast<void>(
-        services.teardown.spawn("network teardown", destroy_network(services, std::move(pair))));
+        services.teardown.spawn("network teardown", release_network(services, std::move(pair))));
   }
   co_return Status{};
 }

@@ -40,7 +40,9 @@ struct Services {
   Runsc runsc;
   async::TaskScope watchers;  // each waits for the end of one sandbox
   async::TaskScope teardown;  // networks of sandboxes that are gone
-  std::set<GuestKey> alive;   // incarnations of this process, so that observe() leaves them out
+  // What this process holds, so that observe() leaves it out. Touched on the loop only.
+  std::set<GuestKey> alive;
+  std::set<std::string> networks;
 };
 
 /// What a guest is started from.
@@ -84,6 +86,10 @@ class Guest {
 };
 
 using GuestPtr = std::shared_ptr<Guest>;
+
+/// A pair from the factory, and its way back; both keep Services::networks right.
+[[nodiscard]] async::Task<Result<net::NetnsPair>> acquire_network(Services& services);
+[[nodiscard]] async::Task<void> release_network(Services& services, net::NetnsPair pair);
 
 /// Makes everything and starts runsc. On failure nothing is left (the network goes in the
 /// background).

@@ -49,8 +49,7 @@ std::optional<GuestKey> parse_key(const std::string& id) {
 
 class Finder {
  public:
-  Finder(const Services& services, std::set<std::string> netns_in_use)
-      : services_(services), netns_in_use_(std::move(netns_in_use)) {}
+  Finder(const Services& services, const Held& held) : services_(services), held_(held) {}
 
   Result<std::vector<Leftover>> find() {
     for (const std::string& uid : names_in(services_.paths.run_actors())) {
@@ -74,7 +73,7 @@ class Finder {
 
  private:
   [[nodiscard]] bool ours(const std::string& uid, std::int64_t serial) const {
-    return services_.alive.contains({uid, serial});
+    return held_.guests.contains({uid, serial});
   }
 
   void run_directories(const std::string& uid) {
@@ -86,7 +85,6 @@ class Finder {
       const Layout layout = make_layout(services_.paths, uid, *serial);
       const Record record = read_record(layout.record);
       if (ours(uid, *serial)) {
-        netns_in_use_.insert(record.netns_id);
         own_leaves_.insert(record.cgroup);
         continue;
       }
@@ -123,7 +121,7 @@ class Finder {
   Status networks() {
     ATE_ASSIGN(const std::vector<std::string> ids, services_.netns.list());
     for (const std::string& id : ids) {
-      if (!netns_in_use_.contains(id)) {
+      if (!held_.networks.contains(id)) {
         const GuestKey owner = netns_of_[id];
         found_.push_back(
             {.kind = "netns", .id = id, .uid = owner.first, .serial = owner.second, .live = false});
@@ -147,7 +145,7 @@ class Finder {
   }
 
   const Services& services_;
-  std::set<std::string> netns_in_use_;
+  const Held& held_;
   std::set<std::string> own_leaves_;
   std::map<std::string, GuestKey> netns_of_;
   std::map<std::string, GuestKey> leaf_of_;
@@ -209,9 +207,8 @@ async::Task<Status> purge_overlay(Services& services, GuestKey key) {
 
 }  // namespace
 
-Result<std::vector<Leftover>> find_leftovers(const Services& services,
-                                             std::set<std::string> netns_in_use) {
-  return Finder(services, std::move(netns_in_use)).find();
+Result<std::vector<Leftover>> find_leftovers(const Services& services, const Held& held) {
+  return Finder(services, held).find();
 }
 
 async::Task<Status> purge_leftover(Services& services, Leftover leftover) {

@@ -10,9 +10,15 @@
 /// by guess. What is not of our making is left alone.
 namespace ate::runtime::gvisor {
 
-/// Blocking. `netns_in_use`: reservations of this process.
+/// What this process holds itself.
+struct Held {
+  std::set<GuestKey> guests;
+  std::set<std::string> networks;
+};
+
+/// Blocking; uses nothing of `services` that changes.
 [[nodiscard]] Result<std::vector<Leftover>> find_leftovers(const Services& services,
-                                                           std::set<std::string> netns_in_use);
+                                                           const Held& held);
 /// Idempotent.
 [[nodiscard]] async::Task<Status> purge_leftover(Services& services, Leftover leftover);
 

@@ -148,7 +148,7 @@ Status GvisorRuntime::can_restore(const v1alpha1::SnapshotManifest& manifest) co
 }
 
 async::Task<Result<Identity>> GvisorRuntime::reserve() {
-  Result<net::NetnsPair> pair = co_await services_.netns.acquire();
+  Result<net::NetnsPair> pair = co_await acquire_network(services_);
   if (!pair) {
     co_return fail(std::move(pair).error());
   }
@@ -164,8 +164,7 @@ async::Task<void> GvisorRuntime::release(Identity reserved) {
   }
   net::NetnsPair pair = std::move(found->second);
   reserved_.erase(found);
-  const Status done = co_await services_.netns.destroy(std::move(pair));
-  static_cast<void>(done);  // IGNORED: what stays is found by observe() at the next start
+  co_await release_network(services_, std::move(pair));
 }
 
 Result<net::NetnsPair> GvisorRuntime::take(const Identity& reserved) {
@@ -312,11 +311,9 @@ async::Task<Result<std::unique_ptr<Sandbox>>> GvisorRuntime::restore(RestorePlan
 }
 
 async::Task<Result<std::vector<Leftover>>> GvisorRuntime::observe() {
-  std::set<std::string> in_use;
-  for (const auto& [id, pair] : reserved_) {
-    in_use.insert(id);
-  }
-  auto job = [this, in_use]() { return find_leftovers(services_, in_use); };
+  // Copies: the search runs on the pool.
+  const Held held{.guests = services_.alive, .networks = services_.networks};
+  auto job = [this, held]() { return find_leftovers(services_, held); };
   co_return co_await async::run_blocking(services_.context, job);
 }
 

@@ -216,10 +216,17 @@ async::Task<Result<GuestPtr>> give_up(GuestPtr guest, Error error) {
 
 async::Task<Result<GuestPtr>> try_start(Services& services, std::shared_ptr<StartPlan> plan,
                                         bool& transient, StageSink& stages) {
+  const GuestKey key{plan->incarnation.uid, plan->incarnation.serial};
+  if (services.alive.contains(key)) {
+    // Cleaning up after the attempt would end the one that lives.
+    co_await release_network(services, plan->netns);
+    co_return fail(Errc::Internal, "incarnation " + key.first + "/" + std::to_string(key.second) +
+                                       " exists already");
+  }
   auto guest = std::make_shared<Guest>(services, plan->incarnation, plan->netns);
   guest->container = plan->container;
   guest->globals = globals_of(*guest, *plan);
-  services.alive.insert({plan->incarnation.uid, plan->incarnation.serial});
+  services.alive.insert(key);
   Result<Outcome> outcome = co_await launch(guest, plan, stages);
   if (!outcome) {
     Error error = std::move(outcome).error();
@@ -249,7 +256,7 @@ async::Task<Result<GuestPtr>> start_guest(Services& services, StartPlan plan, St
   }
   // About one restore in a thousand of some builds dies with EOF and works when repeated (gvisor
   // #11842). runsc has taken the addresses out of the namespace, so a fresh pair is needed.
-  Result<net::NetnsPair> pair = co_await services.netns.acquire();
+  Result<net::NetnsPair> pair = co_await acquire_network(services);
   if (!pair) {
     co_return guest;
   }

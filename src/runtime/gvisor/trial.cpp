@@ -160,7 +160,7 @@ async::Task<Status> expect_count(GuestPtr guest, std::string count, std::string 
 }
 
 async::Task<Result<GuestPtr>> start(Services& services, StartPlan plan) {
-  Result<net::NetnsPair> pair = co_await services.netns.acquire();
+  Result<net::NetnsPair> pair = co_await acquire_network(services);
   if (!pair) {
     co_return fail(std::move(pair).error());
   }
