@@ -24,15 +24,15 @@ struct TaskValue<async::Task<T>> {
   using type = T;
 };
 
-/// Runs `make(context)`, a coroutine, on a fresh loop and pool: at most 10 s, what it throws comes
-/// out here, and work left on the loop afterwards is an error. `make` may be a lambda that captures
-/// by reference: it lives until the coroutine has ended.
+/// Runs `make(context)`, a coroutine, on a fresh loop and pool: at most `limit`, what it throws
+/// comes out here, and work left on the loop afterwards is an error. `make` may be a lambda that
+/// captures by reference: it lives until the coroutine has ended.
 template <class F>
-auto run_coro(F&& make) -> typename TaskValue<std::invoke_result_t<F&, async::Context&>>::type {
+auto run_coro(F&& make, std::chrono::seconds limit = std::chrono::seconds(10)) ->
+    typename TaskValue<std::invoke_result_t<F&, async::Context&>>::type {
   using T = typename TaskValue<std::invoke_result_t<F&, async::Context&>>::type;
   constexpr bool kVoid = std::is_void_v<T>;
   using Slot = std::conditional_t<kVoid, bool, T>;
-  constexpr std::chrono::seconds kLimit(10);
 
   // Outlive the loop, whose destruction may still destroy frames that refer to them.
   std::optional<Slot> value;
@@ -58,10 +58,11 @@ auto run_coro(F&& make) -> typename TaskValue<std::invoke_result_t<F&, async::Co
       done = true;
     });
   }
-  loop.run_for(kLimit);
+  loop.run_for(limit);
   if (!done) {
     // Frames may refer to what a pool thread still uses: nothing can be unwound safely.
-    std::fprintf(stderr, "run_coro: not finished after 10 s\n");
+    std::fprintf(stderr, "run_coro: not finished after %lld s\n",
+                 static_cast<long long>(limit.count()));
     std::abort();
   }
   const bool clean = loop.stopped();

@@ -20,6 +20,9 @@ namespace {
 const std::string kUid = "01j0abcdefghjkmnpqrstvwxyz";
 const std::string kOther = "01j0bbcdefghjkmnpqrstvwxyz";
 
+/// Real sandboxes on a machine that has other things to do.
+constexpr std::chrono::seconds kLimit(120);
+
 using SandboxPtr = std::unique_ptr<runtime::Sandbox>;
 
 async::Task<std::string> import_runsc(Host& host) {
@@ -109,7 +112,7 @@ void in_world(bool with_cgroup, Scenario scenario) {
     REQUIRE(forgotten);
     co_await host.close();
   };
-  run_coro(warm);
+  run_coro(warm, kLimit);
   const Traces before = look(ground);
   auto body = [&](async::Context& context) -> async::Task<void> {
     Host host(context, ground, options);
@@ -120,7 +123,7 @@ void in_world(bool with_cgroup, Scenario scenario) {
     }
     co_await host.close();
   };
-  run_coro(body);
+  run_coro(body, kLimit);
   CHECK(differences(before, look(ground)) == std::vector<std::string>{});
 }
 
