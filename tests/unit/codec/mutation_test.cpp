@@ -3,6 +3,7 @@
 
 #include "ate/codec/codec.hpp"
 #include "ate/v1alpha1/objects.pb.h"
+#include "cpu_time.hpp"
 #include "samples.hpp"
 #include "support/catch.hpp"
 
@@ -10,8 +11,6 @@ using namespace ate;
 using namespace ate::codec;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// One deterministic change: overwrite, insert, delete, duplicate a piece, or splice an indicator.
 std::string mutate(std::string text, std::mt19937& random) {
@@ -63,9 +62,9 @@ TEST_CASE("yaml: mutations never crash, hang or pass as something else than what
   for (const std::string& seed : {test::kNodeYaml, test::kGvisorYaml, test::kKataYaml}) {
     for (int round = 0; round < 1500; ++round) {
       const std::string text = mutate(seed, random);
-      const auto begin = Clock::now();
+      const test::CpuTime timer;
       const std::vector<Document> documents = parse_yaml(text, "f.yaml");
-      slowest = std::max<std::chrono::nanoseconds>(slowest, Clock::now() - begin);
+      slowest = std::max(slowest, timer.spent());
       for (const Document& document : documents) {
         INFO(text);
         REQUIRE((document.message == nullptr) == !document.problems.empty());
@@ -93,9 +92,9 @@ TEST_CASE("json: mutations never crash, hang or pass as something else than what
       for (int round = 0; round < 1000; ++round) {
         const std::string text = mutate(seed, random);
         const std::unique_ptr<google::protobuf::Message> message(document.message->New());
-        const auto begin = Clock::now();
+        const test::CpuTime timer;
         const Status status = from_json(text, document.kind, *message);
-        slowest = std::max<std::chrono::nanoseconds>(slowest, Clock::now() - begin);
+        slowest = std::max(slowest, timer.spent());
         INFO(text);
         if (!status) {
           REQUIRE_FALSE(status.error().problems().empty());
