@@ -105,6 +105,9 @@ class Walker {
     if (why == ELOOP || why == ENOTDIR) {
       return follow(part);
     }
+    if (why == ENAMETOOLONG) {  // a component of a symlink's target
+      return fail(Errc::ImageInvalid, "a name longer than 255 bytes: " + show(part));
+    }
     if (why == ENOENT) {
       return fail(Errc::NotFound, show(here_.join(part)) + " does not exist in the image");
     }

@@ -145,6 +145,10 @@ class Mutator {
 }  // namespace
 
 TEST_CASE("fuzz: no mutation of a layer leaves the root or stops the reader for long") {
+  if (::geteuid() != 0) {
+    WARN("skipped: not root");  // a mutation takes the user's own right to remove a directory
+    return;
+  }
   const Sandbox box;
   const auto start = std::chrono::steady_clock::now();
   Mutator mutate;
@@ -158,10 +162,8 @@ TEST_CASE("fuzz: no mutation of a layer leaves the root or stops the reader for 
     const Status done = box.unpack({first, mutate(layers[1])}, limits);
     accepted += done ? 1 : 0;
     if (!done) {
-      const Errc code = done.error().code();
       CAPTURE(round, done.error().message());
-      // Internal: an operation that the file system refuses, such as a device number.
-      CHECK((code == Errc::ImageInvalid || code == Errc::Internal || code == Errc::DiskFull));
+      CHECK(done.error().code() == Errc::ImageInvalid);
     }
     if (!box.untouched()) {
       FAIL("round " << round << " of seed " << kSeed << " left the root");

@@ -275,6 +275,7 @@ TEST_CASE("layers: what can't be meant is refused, and nothing outside is touche
     TarEntry entry;
     entry.name = "x";
     entry.type = '5';
+    entry.mode = 0755;
     entry.pax = {{"path", half}};
     TarEntry link;
     link.name = "s";
