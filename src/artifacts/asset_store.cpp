@@ -159,7 +159,7 @@ Result<std::string> adopt(const Source& source, const std::string& known,
   if (hex.empty()) {
     ATE_ASSIGN(hex, hash_source(source));
   }
-  const std::string digest = std::string(kPrefix) + hex;
+  std::string digest = std::string(kPrefix) + hex;
   if (!expected.empty() && expected != digest) {
     return invalid(source.path, "has digest " + digest + ", expected " + expected);
   }
