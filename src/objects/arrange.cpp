@@ -27,6 +27,8 @@ void Catalog::State::flag(Scan& scan, const Candidate& candidate, Problem proble
       problem.column = candidate.column;
     }
     scan.file_problems[candidate.source].push_back(problem);
+  } else {
+    on_log(true, text_of(candidate.key) + ": " + problem_text(problem));
   }
   scan.key_problems[candidate.key].push_back(std::move(problem));
 }
@@ -143,6 +145,9 @@ void Catalog::State::show_problems(const Scan& scan) {
   }
   for (const Key& key : book.keys()) {
     const ObjectPtr object = book.current(key);
+    if (book.source(key) == kApiSource && !scan.forced) {
+      continue;  // nothing was looked at that could have mended it
+    }
     std::vector<Problem> problems;
     const auto own = scan.key_problems.find(key);
     const auto file = scan.file_problems.find(book.source(key));

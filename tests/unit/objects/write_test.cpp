@@ -258,6 +258,28 @@ TEST_CASE("images: a failed unpack is shown and told as ImageInvalid, a full dis
   });
 }
 
+TEST_CASE(
+    "SIGHUP: tags of templates from the API are resolved again, a failure keeps the old one") {
+  Rig rig;
+  run_coro([&](async::Context& context) -> async::Task<void> {
+    auto catalog = rig.start(context);
+    co_await catalog->scan();
+    auto put = co_await put_template(*catalog, "t", template_json("t"));
+    REQUIRE(put);
+    rig.sources->images["oci:/i"] = digest('9');
+    co_await catalog->scan();
+    REQUIRE(catalog->find_template("default", "t", 0)->metadata().generation() == 2);
+    rig.sources->images.clear();
+    co_await catalog->scan();
+    const auto kept = catalog->find_template("default", "t", 0);
+    REQUIRE(kept->metadata().generation() == 2);
+    REQUIRE(kept->status().images(0).digest() == digest('9'));
+    REQUIRE(kept->status().object().problems(0).type() == "/v1/problems/image-invalid");
+    REQUIRE(rig.errors.size() == 1);
+    co_await catalog->close();
+  });
+}
+
 TEST_CASE("load: a damaged row is an error that names the object") {
   Rig rig;
   store::ObjectRow row;
