@@ -17,6 +17,7 @@
 
 #include "ate/artifacts/artifacts.hpp"
 #include "ate/async/reaper.hpp"
+#include "ate/core/cgroup_plan.hpp"
 #include "ate/core/paths.hpp"
 #include "ate/net/netns.hpp"
 #include "ate/os/cgroup.hpp"
@@ -72,6 +73,47 @@ struct Ground {
   TempDir dir;
   std::string cgroup_mount;
   std::string cgroup_root;
+};
+
+/// A directory on the host's own cgroup v2 tree with controllers to give, for tests of enforcement.
+/// `root` is "" with the reason in `missing` where there is none.
+struct EnforcedTree {
+  EnforcedTree() {
+    const Result<os::Cgroup> top = os::Cgroup::open("/sys/fs/cgroup");
+    const Result<bool> v2 = os::is_cgroup2("/sys/fs/cgroup");
+    if (!top || !v2 || !*v2) {
+      missing = "/sys/fs/cgroup is no cgroup v2";
+      return;
+    }
+    if (const Status enabled = top->enable(core::cgroup_controllers()); !enabled) {
+      missing = enabled.error().message();
+      return;
+    }
+    const Result<os::Cgroup> made = top->make_child("ate-test-" + random_hex(8), {});
+    if (!made) {
+      missing = made.error().message();
+      return;
+    }
+    if (const Status enabled = made->enable(core::cgroup_controllers()); !enabled) {
+      missing = enabled.error().message();
+      return;
+    }
+    root = made->path();
+  }
+
+  ~EnforcedTree() {
+    if (const Result<os::Cgroup> group = os::Cgroup::open(root); group) {
+      static_cast<void>(group->remove());
+    }
+  }
+
+  EnforcedTree(const EnforcedTree&) = delete;
+  EnforcedTree& operator=(const EnforcedTree&) = delete;
+  EnforcedTree(EnforcedTree&&) = delete;
+  EnforcedTree& operator=(EnforcedTree&&) = delete;
+
+  std::string root;
+  std::string missing;
 };
 
 /// One daemon's worth of services around the runtime.
