@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -42,12 +43,21 @@ Result<UniqueFd> make_request(const std::string& text) {
 }
 
 /// What was written from the start: a buffer that was never written is all NUL.
-std::string read_buffer(const UniqueFd& memory, std::size_t size) {
-  std::string text(size, '\0');
-  const ssize_t got = ::pread(memory.get(), text.data(), text.size(), 0);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  text.resize(std::min(text.size(), text.find('\0')));
-  return text;
+std::string read_buffer(const UniqueFd& memory) {
+  std::string text;
+  std::string chunk(std::size_t{64} << 10U, '\0');
+  while (true) {
+    const ssize_t got =
+        ::pread(memory.get(), chunk.data(), chunk.size(), static_cast<off_t>(text.size()));
+    if (got <= 0) {
+      return text;
+    }
+    const std::size_t end = std::min(static_cast<std::size_t>(got), chunk.find('\0'));
+    text.append(chunk, 0, end);
+    if (end < static_cast<std::size_t>(got)) {
+      return text;
+    }
+  }
 }
 
 std::string show(const std::string& path) {
@@ -113,14 +123,14 @@ async::Task<void> wait_for_end(async::Reaper& reaper, pid_t pid,
 }
 
 std::string said(const HelperJob& job) {
-  const std::string text = read_buffer(job.errors, kMaxHelperErrorBytes);
+  const std::string text = read_buffer(job.errors);
   return text.empty() ? "" : ": " + escape_text(text, 1000);
 }
 
 HelperEnd read_end(const HelperJob& job, const async::ChildExit& exit) {
   HelperEnd end;
   if (exit.signal == 0 && exit.code == 0) {
-    end.reply = parse_reply(read_buffer(job.reply, kMaxReplyBytes));
+    end.reply = parse_reply(read_buffer(job.reply));
     return end;
   }
   if (exit.signal == 0) {

@@ -35,10 +35,13 @@ class DirectoryLayout final : public Layout {
       if (why == ENOENT || why == ENOTDIR) {
         return fail(Errc::NotFound, "'" + name + "' is missing");
       }
-      return fail(std::move(file)
-                      .error()
-                      .context("the image layout")
-                      .with_code(why == ELOOP ? Errc::ImageInvalid : file.error().code()));
+      if (why == ELOOP) {
+        // Links of build tools lead out of the layout, where the helper can't go.
+        return invalid("'" + name +
+                       "' is a symlink, which is not followed: copy the layout with "
+                       "`cp -rL` or `skopeo copy`");
+      }
+      return fail(std::move(file).error().context("the image layout"));
     }
     struct stat info{};
     if (::fstat(file->get(), &info) != 0) {

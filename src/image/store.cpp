@@ -32,6 +32,37 @@ bool is_same_source(const Reference& a, const Reference& b) {
 
 }  // namespace
 
+namespace {
+
+/// At most `limit` helpers of a kind at a time: loading a folder of templates must not start fifty.
+struct Slots {
+  Slots(async::Context& context, int most) : limit(most), freed(context) {}
+
+  void release() {
+    --used;
+    freed.set();
+  }
+
+  /// Returns when a slot was taken; the caller releases it.
+  static async::Task<void> take(Slots& self) {
+    while (self.used >= self.limit) {
+      self.freed.reset();
+      co_await self.freed.wait();
+    }
+    ++self.used;
+  }
+
+  int limit;
+  int used = 0;
+  async::Event freed;
+};
+
+/// Unpacking is bound by the disk; resolving is short, but each is a process.
+constexpr int kUnpacksAtOnce = 2;
+constexpr int kResolvesAtOnce = 4;
+
+}  // namespace
+
 struct Store::State {
   /// One unpack that several may wait for.
   struct Flight {
@@ -43,7 +74,11 @@ struct Store::State {
   };
 
   State(async::Context& c, async::Reaper& r, Options o)
-      : context(c), reaper(r), options(std::move(o)) {}
+      : context(c),
+        reaper(r),
+        options(std::move(o)),
+        unpacks(c, kUnpacksAtOnce),
+        resolves(c, kResolvesAtOnce) {}
 
   [[nodiscard]] HelperOptions helper_options() const {
     HelperOptions wanted;
@@ -75,6 +110,8 @@ struct Store::State {
   async::Context& context;
   async::Reaper& reaper;
   Options options;
+  Slots unpacks;
+  Slots resolves;
   std::map<std::string, std::shared_ptr<Flight>> flights;
   /// Descriptions read so far: a resume needs one each time, and they never change.
   std::map<std::string, Unpacked> known;
@@ -108,6 +145,8 @@ std::optional<Unpacked> Store::State::find(const std::string& digest) {
 async::Task<Result<std::string>> Store::State::resolve(std::shared_ptr<State> self,
                                                        Reference reference) {
   const std::string name = name_of(reference);
+  co_await Slots::take(self->resolves);
+  const ScopeExit release([&self]() { self->resolves.release(); });
   for (int attempt = 1;; ++attempt) {
     auto open = [&self, &reference]() {
       return HelperJob::open(reference, self->request(reference));
@@ -165,6 +204,8 @@ async::Task<Store::State::Attempt> Store::State::try_unpack(std::shared_ptr<Stat
 
 async::Task<Result<Unpacked>> Store::State::unpack(std::shared_ptr<State> self, Reference reference,
                                                    std::string digest) {
+  co_await Slots::take(self->unpacks);
+  const ScopeExit release([&self]() { self->unpacks.release(); });
   Attempt attempt = co_await try_unpack(self, reference, digest);
   if (attempt.killed) {
     // Once more: the OOM killer or an operator says nothing about the image.

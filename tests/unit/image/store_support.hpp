@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -126,6 +127,39 @@ inline async::Task<pid_t> stopped_child() {
     co_await async::sleep_for(kPoll);
   }
   co_return 0;
+}
+
+inline std::string big_tar() {
+  return TarWriter()
+      .dir("bin")
+      .file("bin/sh", "#!", 0755)
+      .file("data", std::string(300'000, 'x'))
+      .finish();
+}
+
+/// Writes a sealed image as archive; its digest.
+inline std::string make_archive(const std::string& path) {
+  OciBuilder builder;
+  std::string digest = builder.layer(big_tar(), "gzip")
+                           .layer(TarWriter().file("second", "2").finish(), "zstd")
+                           .seal();
+  test::write_file(path, builder.archive());
+  return digest;
+}
+
+struct Outcome {
+  bool done = false;
+  Result<image::Unpacked> image = fail(Errc::Internal, "not run");
+};
+
+inline async::Task<void> ensure_into(image::Store& store, image::Reference from, std::string digest,
+                                     std::shared_ptr<Outcome> out) {
+  out->image = co_await store.ensure(from, digest);
+  out->done = true;
+}
+
+inline void no_escape(const std::string& name, const std::string& what) {
+  FAIL_CHECK(name << ": " << what);
 }
 
 }  // namespace ate::test

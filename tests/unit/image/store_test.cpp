@@ -12,51 +12,16 @@ using ate::image::Reference;
 using ate::image::Store;
 using ate::image::Unpacked;
 using ate::test::ArmedFailpoint;
+using ate::test::ensure_into;
+using ate::test::make_archive;
+using ate::test::no_escape;
 using ate::test::OciBuilder;
+using ate::test::Outcome;
 using ate::test::StoreBench;
 using ate::test::TarWriter;
 
-namespace {
-
-using Bench = StoreBench;
-
-std::string big_tar() {
-  return TarWriter()
-      .dir("bin")
-      .file("bin/sh", "#!", 0755)
-      .file("data", std::string(300'000, 'x'))
-      .finish();
-}
-
-/// Writes a sealed image as archive; its digest.
-std::string make_archive(const std::string& path) {
-  OciBuilder builder;
-  std::string digest = builder.layer(big_tar(), "gzip")
-                           .layer(TarWriter().file("second", "2").finish(), "zstd")
-                           .seal();
-  test::write_file(path, builder.archive());
-  return digest;
-}
-
-struct Outcome {
-  bool done = false;
-  Result<Unpacked> image = fail(Errc::Internal, "not run");
-};
-
-async::Task<void> ensure_into(Store& store, Reference from, std::string digest,
-                              std::shared_ptr<Outcome> out) {
-  out->image = co_await store.ensure(from, digest);
-  out->done = true;
-}
-
-void no_escape(const std::string& name, const std::string& what) {
-  FAIL_CHECK(name << ": " << what);
-}
-
-}  // namespace
-
 TEST_CASE("store: an archive and a directory are unpacked once and found again") {
-  const Bench bench;
+  const StoreBench bench;
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   OciBuilder other;
   const std::string other_digest = other.layer(TarWriter().file("f", "1").finish()).seal("v1");
@@ -107,7 +72,7 @@ TEST_CASE("store: an archive and a directory are unpacked once and found again")
 }
 
 TEST_CASE("store: what asks at the same time shares one unpack") {
-  const Bench bench;
+  const StoreBench bench;
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
   bench.run([&](Store& store, async::Reaper& reaper, async::Context& context) -> async::Task<void> {
@@ -128,7 +93,7 @@ TEST_CASE("store: what asks at the same time shares one unpack") {
 }
 
 TEST_CASE("store: sources that are missing or of the wrong kind say so") {
-  const Bench bench;
+  const StoreBench bench;
   make_archive(bench.dir.file("a.tar"));
   std::filesystem::create_directory(bench.dir.file("d"));
   REQUIRE(::mkfifo(bench.dir.file("fifo").c_str(), 0600) == 0);
@@ -162,7 +127,7 @@ TEST_CASE("store: sources that are missing or of the wrong kind say so") {
 }
 
 TEST_CASE("store: an archive that was replaced after resolve is refused, nothing stays") {
-  const Bench bench;
+  const StoreBench bench;
   const std::string path = bench.dir.file("a.tar");
   const std::string digest = make_archive(path);
   const Reference archive = test::reference("oci-archive:" + path);
@@ -190,7 +155,7 @@ TEST_CASE("store: a helper that is killed is tried once more, then it is an erro
   if (!test::have_failpoints()) {
     return;
   }
-  const Bench bench;
+  const StoreBench bench;
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
   bench.run([&](Store& store, async::Reaper& reaper, async::Context&) -> async::Task<void> {
@@ -213,7 +178,7 @@ TEST_CASE("store: killed once, the second try succeeds") {
   if (!test::have_failpoints()) {
     return;
   }
-  const Bench bench;
+  const StoreBench bench;
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
   bench.run([&](Store& store, async::Reaper& reaper, async::Context& context) -> async::Task<void> {
@@ -238,7 +203,7 @@ TEST_CASE("store: a helper that takes too long is ended") {
   if (!test::have_failpoints()) {
     return;
   }
-  Bench bench;
+  StoreBench bench;
   bench.limit = std::chrono::seconds(1);
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
@@ -256,7 +221,7 @@ TEST_CASE("store: a cancelled unpack ends its helper, and who waited too takes o
   if (!test::have_failpoints()) {
     return;
   }
-  const Bench bench;
+  const StoreBench bench;
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
   bench.run([&](Store& store, async::Reaper& reaper, async::Context& context) -> async::Task<void> {
@@ -283,7 +248,7 @@ TEST_CASE("store: a cancelled unpack ends its helper, and who waited too takes o
 }
 
 TEST_CASE("store: remains and damaged entries are never chosen") {
-  const Bench bench;
+  const StoreBench bench;
   const std::string digest = make_archive(bench.dir.file("a.tar"));
   const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
   const std::string entry = bench.directory + "/sha256/" + digest.substr(7);
@@ -328,7 +293,7 @@ TEST_CASE("store: killed before the commit nothing is there, after it all is") {
   }
   for (const std::string point : {"image-commit-before", "image-commit-after"}) {
     CAPTURE(point);
-    const Bench bench;
+    const StoreBench bench;
     const std::string digest = make_archive(bench.dir.file("a.tar"));
     const std::string text = "oci-archive:" + bench.dir.file("a.tar");
     const pid_t child = ::fork();
@@ -351,67 +316,4 @@ TEST_CASE("store: killed before the commit nothing is there, after it all is") {
       co_return;
     });
   }
-}
-
-TEST_CASE("helper: by hand it only says that it is not for hands") {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    ::close(2);
-    ::close(3);
-    ::execl(ATE_TEST_IMAGE_HELPER, "image-helper", "unpack-helper", nullptr);
-    ::_exit(127);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 2);
-}
-
-TEST_CASE("helper: while it unpacks it can do nothing else") {
-  // spec P-14, 4.5
-  if (!test::have_failpoints()) {
-    return;
-  }
-  const Bench bench;
-  const std::string digest = make_archive(bench.dir.file("a.tar"));
-  const Reference archive = test::reference("oci-archive:" + bench.dir.file("a.tar"));
-  bench.run([&](Store& store, async::Reaper&, async::Context& context) -> async::Task<void> {
-    const ArmedFailpoint armed("image-helper-confined=stall");
-    async::TaskScope scope(context, no_escape);
-    const auto outcome = std::make_shared<Outcome>();
-    scope.spawn("ensure", ensure_into(store, archive, digest, outcome));
-    const pid_t helper = co_await test::stopped_child();
-    REQUIRE(helper != 0);
-    const std::string proc = "/proc/" + std::to_string(helper);
-    const std::string status = test::read_file(proc + "/status");
-    const auto has = [&](const std::string& line) {
-      CAPTURE(line);
-      CHECK(status.find("\n" + line + "\n") != std::string::npos);
-    };
-    has("NoNewPrivs:\t1");
-    has("Seccomp:\t2");
-    has("Threads:\t1");
-    // 0, 1, 2: request, answer, errors; the archive; the new root.
-    CHECK(std::ranges::distance(std::filesystem::directory_iterator(proc + "/fd")) <= 5);
-    if (::geteuid() == 0) {
-      has("CapInh:\t0000000000000000");
-      has("CapPrm:\t000000008800001b");  // CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD SETFCAP
-      has("CapEff:\t000000008800001b");
-      has("CapAmb:\t0000000000000000");
-      for (const char* kind : {"mnt", "net"}) {
-        CHECK(std::filesystem::read_symlink(proc + "/ns/" + kind) !=
-              std::filesystem::read_symlink(std::string("/proc/self/ns/") + kind));
-      }
-      const std::string mounts = test::read_file(proc + "/mountinfo");
-      CHECK(std::ranges::count(mounts, '\n') == 1);
-      CHECK(mounts.find("nosuid,nodev,noexec") != std::string::npos);
-    }
-    ArmedFailpoint::disarm();
-    REQUIRE(::kill(helper, SIGCONT) == 0);
-    const bool drained = co_await scope.drain(std::chrono::seconds(8));
-    CHECK(drained);
-    co_await scope.close();
-    CHECK(outcome->image);
-  });
 }
