@@ -159,7 +159,7 @@ def main():
                 series["own " + verb].append(own_share(operation) / 1000)
                 for stage in operation["stages"]:
                     stages.setdefault((verb, stage["name"]), []).append(stage["ms"] / 1000)
-            snapshot = pathlib.Path(daemon.state) / "snapshots" / suspended["status"]["snapshot"]
+            snapshot = pathlib.Path(daemon.state_dir) / "snapshots" / suspended["status"]["snapshot"]
             manifest = json.loads((snapshot / "manifest.json").read_text())
             for create_first in (False, True):
                 plain = Plain(pathlib.Path(daemon.root) / "plain" / f"{index}-{create_first}", manifest, snapshot)

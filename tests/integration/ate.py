@@ -15,6 +15,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -97,6 +98,12 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
         self.sock.connect(self.unix_path)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
 
 class Client:
     """Calls over one unix socket; a new connection per call unless `connection` is given."""
@@ -164,23 +171,30 @@ class Daemon(Client):
         self.root = tempfile.mkdtemp(prefix="ate-")
         os.chmod(self.root, 0o755)
         super().__init__(os.path.join(self.root, "run", "noded.sock"))
-        self.etc = os.path.join(self.root, "etc")
-        self.state = os.path.join(self.root, "state")
-        self.run = os.path.join(self.root, "run")
+        self.etc_dir = os.path.join(self.root, "etc")
+        self.state_dir = os.path.join(self.root, "state")
+        self.run_dir = os.path.join(self.root, "run")
         self.log_path = os.path.join(self.root, "noded.log")
-        os.mkdir(self.etc, 0o755)
+        os.mkdir(self.etc_dir, 0o755)
         self.env = dict(env or {})
         self.keep = keep
         self.process = None
         self.spec = {
-            "stateDir": self.state,
-            "runDir": self.run,
+            "stateDir": self.state_dir,
+            "runDir": self.run_dir,
             "listen": {"socket": self.path, "mode": "0660", "group": "root"},
             "enforcement": "off",
             "logLevel": "debug",
         }
         self.spec.update(spec or {})
         self.write_config()
+
+    @property
+    def cgroup(self):
+        """Where its workers live: a path with enforcement, else a name below every cgroup2 mount."""
+        if self.spec["enforcement"] == "off":
+            return private_cgroup_name(self.spec["stateDir"])
+        return self.spec["cgroupRoot"]
 
     def __enter__(self):
         return self
@@ -199,7 +213,7 @@ class Daemon(Client):
 
     def write(self, name, text):
         """Puts an object file into the daemon's /etc/ate, atomically."""
-        path = os.path.join(self.etc, name)
+        path = os.path.join(self.etc_dir, name)
         temporary = os.path.join(self.root, ".write-" + name)
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)
@@ -221,7 +235,7 @@ class Daemon(Client):
         return self.process.pid
 
     def command(self, *arguments):
-        return [self.binary, "--config", os.path.join(self.etc, "noded.yaml"), "--config-dir", self.etc, *arguments]
+        return [self.binary, "--config", os.path.join(self.etc_dir, "noded.yaml"), "--config-dir", self.etc_dir, *arguments]
 
     def spawn(self, *arguments, env=None):
         """Starts it without waiting for anything."""
@@ -296,6 +310,7 @@ class Daemon(Client):
         for pid, start, _ in processes_of(self.root):
             kill_exact(pid, start)
         wait_until(lambda: not processes_of(self.root), 5.0, "end of leftover processes")
+        remove_cgroups(self.cgroup)
         for target in sorted(mounts_under(self.root), key=len, reverse=True):
             subprocess.run(["umount", "-l", target], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(self.root, ignore_errors=True)
@@ -327,10 +342,10 @@ class Daemon(Client):
         """Everything on the host that belongs to this daemon; compare two with diff()."""
         return {
             "processes": {command for _, _, command in processes_of(self.root, exclude=own_pids(self.process))},
-            "mounts": set(mounts_under(self.root)),
-            "netns": network_namespaces(self.root),
+            "mounts": sorted(without_ids(mounts_under(self.root))),
+            "netns": sorted(without_ids(network_namespaces(self.root))),
             "links": set(os.listdir("/sys/class/net")),
-            "cgroups": cgroup_directories(),
+            "cgroups": cgroup_directories(self.cgroup),
             "files": files_under(self.root),
             "fds": descriptors_of(self.process),
         }
@@ -396,6 +411,11 @@ def mounts_under(root):
     return found
 
 
+def without_ids(paths):
+    """Namespaces made ahead have random names: what must stay the same is how many there are."""
+    return [re.sub(r"/netns/[0-9a-f]{8}\.", "/netns/*.", path) for path in paths]
+
+
 def network_namespaces(root):
     """Network namespaces kept alive by a mount below `root` or by a process of it, beside our own."""
     own = os.readlink("/proc/self/ns/net")
@@ -412,19 +432,40 @@ def network_namespaces(root):
     return found
 
 
-def cgroup_directories():
-    """All v2 cgroups that can be seen and look like ours (`ate` in the path)."""
-    found = set()
+def private_cgroup_name(state_dir):
+    """As src/daemon/host.cpp names our directory with enforcement off: the hierarchy is shared by the whole host."""
+    value = 2166136261
+    for byte in state_dir.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return "ate-%08x" % value
+
+
+def cgroup_mounts():
+    found = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             left, right = line.split(" - ", 1)
-            if right.split()[0] != "cgroup2":
-                continue
-            top = left.split()[4]
-            for directory, names, _ in os.walk(top):
-                found.update(os.path.join(directory, name) for name in names
-                             if "ate" in os.path.relpath(os.path.join(directory, name), top))
+            if right.split()[0] == "cgroup2":
+                found.append(left.split()[4])
     return found
+
+
+def cgroup_trees(name):
+    """Where the directory `name` is seen: through every mount of the one hierarchy, or at `name` when it is a path."""
+    return {os.path.join(mount, name) for mount in cgroup_mounts() + ["/"]}
+
+
+def cgroup_directories(name):
+    """Paths below `name` of all cgroups in it, `name` included."""
+    return {os.path.join(name, os.path.relpath(directory, top))
+            for top in cgroup_trees(name) for directory, _, _ in os.walk(top)}
+
+
+def remove_cgroups(name):
+    for top in cgroup_trees(name):
+        for directory, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
 
 
 def files_under(root):

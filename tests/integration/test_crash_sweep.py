@@ -159,16 +159,16 @@ class CrashSweep(unittest.TestCase):
         """What must be empty when there is no actor: network namespaces kept ahead are the daemon's stock, not leftovers."""
         found = {}
         for place in ("snapshots", "actors"):
-            entries = os.listdir(os.path.join(daemon.state, place))
+            entries = os.listdir(os.path.join(daemon.state_dir, place))
             if entries:
                 found[place] = entries
-        entries = [entry for entry in os.listdir(os.path.join(daemon.state, "images")) if entry.startswith(".")]
+        entries = [entry for entry in os.listdir(os.path.join(daemon.state_dir, "images")) if entry.startswith(".")]
         if entries:
             found["images"] = entries
-        running = os.path.join(daemon.run, "actors")
+        running = os.path.join(daemon.run_dir, "actors")
         if os.path.isdir(running) and os.listdir(running):
             found["run"] = os.listdir(running)
-        stock = len(os.listdir(os.path.join(daemon.run, "netns"))) if os.path.isdir(os.path.join(daemon.run, "netns")) else 0
+        stock = len(os.listdir(os.path.join(daemon.run_dir, "netns"))) if os.path.isdir(os.path.join(daemon.run_dir, "netns")) else 0
         if stock > 16:
             found["netns"] = stock
         return found

@@ -34,10 +34,10 @@ class CommandLine(Case):
         self.assertRegex(self.run_once("--version").stdout, r"^ate-noded \d+\.\d+\.\d+\n$")
         self.assertIn("exit codes", self.run_once("--help").stdout)
         printed = json.loads(self.run_once("--print-config").stdout)  # JSON is YAML
-        self.assertEqual(printed["spec"]["stateDir"], self.daemon.state)
+        self.assertEqual(printed["spec"]["stateDir"], self.daemon.state_dir)
         self.assertEqual(printed["spec"]["operationWait"], "60s")
         self.assertEqual(self.run_once("--check-config").returncode, 0)
-        self.assertFalse(os.path.exists(self.daemon.state))
+        self.assertFalse(os.path.exists(self.daemon.state_dir))
 
     def test_mistakes_end_it_with_2_and_their_place(self):
         self.assertEqual(self.run_once("--nonsense").returncode, 2)
@@ -86,9 +86,9 @@ class Refusals(Case):
         self.assertEqual(self.daemon.get("/healthz").status, 200)
 
     def test_paths_that_are_no_directories(self):
-        with open(self.daemon.state, "w", encoding="ascii") as file:
+        with open(self.daemon.state_dir, "w", encoding="ascii") as file:
             file.write("in the way")
-        self.refused(self.daemon.state)
+        self.refused(self.daemon.state_dir)
 
     def test_too_long_run_directory(self):
         self.daemon.spec["runDir"] = os.path.join(self.daemon.root, "x" * 90)
@@ -131,7 +131,7 @@ class Life(Case):
             expected = grp.getgrnam("ate-vm").gr_gid
         except KeyError:
             expected = 0
-        self.assertEqual(os.stat(self.daemon.state).st_gid, expected)
+        self.assertEqual(os.stat(self.daemon.state_dir).st_gid, expected)
 
     def test_hup_reads_the_files_again(self):
         self.daemon.start()
