@@ -32,6 +32,7 @@ struct Guest {
   std::string worker;
   runtime::WorkerLimits limits;
   std::int64_t overhead_bytes = 0;
+  std::map<std::string, std::string> images;  // container -> manifest digest
   std::optional<runtime::SandboxExit> exit;
   async::Event ended;
   bool destroying = false;  // its end is ours

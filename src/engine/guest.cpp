@@ -58,6 +58,9 @@ GuestPtr Engine::State::adopt(const EntryPtr& entry, std::unique_ptr<runtime::Sa
   guest->worker = start.slot.worker;
   guest->limits = start.slot.limits;
   guest->overhead_bytes = start.slot.overhead_bytes;
+  for (const runtime::ContainerImage& image : start.images) {
+    guest->images.emplace(image.container, image.digest);
+  }
   live(entry)->guest = guest;
   background.spawn("watch", watch(entry, guest));
   return guest;

@@ -34,6 +34,7 @@ std::shared_ptr<v1alpha1::SnapshotManifest> new_manifest(const Entry& entry, con
   manifest->set_memory_bytes(guest.limits.guest_memory_bytes);
   manifest->set_vcpus(guest.limits.guest_vcpus);
   manifest->set_overhead_bytes(guest.overhead_bytes);
+  manifest->mutable_images()->insert(guest.images.begin(), guest.images.end());
   return manifest;
 }
 

@@ -180,8 +180,7 @@ async::Task<void> Engine::State::cancel_run(EntryPtr entry, RunPtr run) {
     const Result<std::vector<runtime::Leftover>> seen = co_await runtime->observe();
     if (seen) {
       for (const runtime::Leftover& leftover : *seen) {
-        if (leftover.uid == entry->uid() &&
-            (leftover.kind == "process" || leftover.kind == "cgroup")) {
+        if (leftover.uid == entry->uid() && leftover.live) {
           const Status status = co_await runtime->purge(leftover);
           static_cast<void>(status);  // IGNORED: the operation's own deadline is behind it
         }

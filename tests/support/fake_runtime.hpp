@@ -217,7 +217,6 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
     ATE_CO_TRY(alive("checkpoint"));
     std::ofstream(directory + "/memory") << process_->memory;
     host_.saved[manifest->id()] = process_->memory;
-    (*manifest->mutable_images())["app"] = "sha256:image";
     stages.record("fake-checkpoint", std::chrono::nanoseconds(0));
     co_return Status();
   }

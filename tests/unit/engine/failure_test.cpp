@@ -171,6 +171,10 @@ TEST_CASE("resume: a snapshot that the host or the worker can't hold is 409 nami
     w.runtime.restorable = fail(Errc::SnapshotIncompatible, "cpu");
     co_await refused(w.resume("a"), Errc::SnapshotIncompatible);
     w.runtime.restorable = {};
+    w.templates.digest = "sha256:other";
+    co_await refused(w.resume("a"), Errc::SnapshotIncompatible);
+    REQUIRE(w.state("a") == "SUSPENDED");
+    w.templates.digest = "sha256:image";
     w.templates.all_pools.clear();
     w.templates.add_pool("small", 4, "512Mi");
     const auto small = co_await w.resume("a");
