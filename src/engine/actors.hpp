@@ -19,6 +19,7 @@
 #include "ate/runtime/runtime.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "engine/packed.hpp"
+#include "engine/pulse.hpp"
 #include "engine/run.hpp"
 
 namespace ate::engine {
@@ -44,7 +45,7 @@ struct Guest {
 
 /// What an actor has while something goes on; dropped when it rests.
 struct Live {
-  explicit Live(async::Context& context) : write(context) {}
+  explicit Live(async::Context& context) : write(context), let_go(context) {}
 
   async::Mutex write;  // around "copy record, commit, swap"
   std::shared_ptr<Run> run;
@@ -52,6 +53,7 @@ struct Live {
   std::shared_ptr<async::Event> ending;  // the end of the guest is being committed
   std::size_t parked = 0;
   std::size_t holds = 0;
+  Pulse let_go;  // beats when the last hold ends
   // Idle policy.
   SteadyTime last_activity;
   std::uint64_t network_bytes = 0;

@@ -125,9 +125,15 @@ std::shared_ptr<void> Engine::hold(const std::string& uid) {
   const std::shared_ptr<Live> live = state_->live(entry);
   ++live->holds;
   live->last_activity = state_->now();
-  return {live.get(), [state = state_, live](void*) {
-            --live->holds;
-            live->last_activity = state->now();
+  return {live.get(), [state = state_, entry](void*) {
+            std::shared_ptr<Live> held = entry->live;  // holds keep it
+            --held->holds;
+            held->last_activity = state->now();
+            if (held->holds == 0) {
+              held->let_go.beat();
+            }
+            held.reset();
+            state->maybe_rest(entry);
           }};
 }
 

@@ -214,6 +214,15 @@ async::Task<void> Engine::State::stop(std::chrono::milliseconds grace) {
                 {{"running", std::to_string(operations.running())}});
   }
   co_await operations.close();
+  // Whoever waits for one of them is told now, not when their wait runs out.
+  const std::map<std::string, RunPtr> cut_off = std::exchange(runs, {});
+  for (const auto& [id, run] : cut_off) {
+    if (!run->ended()) {
+      run->fail_early(Error(Errc::Unavailable, "the daemon is stopping"));
+    }
+    run->begun.set();
+    run->done.set();
+  }
   const Status flushed = co_await journal.flush();
   static_cast<void>(flushed);  // IGNORED: only stage times would be lost
   co_await background.close();

@@ -8,6 +8,7 @@ namespace ate::engine {
 namespace {
 
 constexpr const char* kGuestAddress = "169.254.17.2";
+constexpr std::chrono::milliseconds kCancelPeriod(200);
 
 runtime::ContainerImage to_image(const std::string& container, const image::Unpacked& unpacked) {
   runtime::ContainerImage out;
@@ -215,8 +216,14 @@ async::Task<Status> Engine::State::begin_start(EntryPtr entry, RunPtr run,
   if (saved) {
     run->begun.set();
   }
-  const Status fetched = co_await images.join();
   ATE_CO_TRY(Status(saved));
+  // An image that is still being unpacked takes its time; a force delete need not wait for it.
+  bool there = co_await images.wait_for(kCancelPeriod);
+  while (!there) {
+    ATE_CO_TRY(next_stage(*run));
+    there = co_await images.wait_for(kCancelPeriod);
+  }
+  const Status fetched = co_await images.join();
   ATE_CO_TRY(Status(fetched));
   co_return pass_failpoint("resume-after-intent");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -21,6 +22,12 @@ class Side {
       slot_->value.emplace(fail(Errc::Unavailable, "the daemon is stopping"));
       slot_->done.set();
     }
+  }
+
+  /// false when `limit` passed first.
+  [[nodiscard]] async::Task<bool> wait_for(std::chrono::nanoseconds limit) {
+    const std::shared_ptr<Slot> slot = slot_;
+    co_return co_await slot->done.wait_for(limit);
   }
 
   [[nodiscard]] async::Task<Result<T>> join() {

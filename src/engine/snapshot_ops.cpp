@@ -48,12 +48,16 @@ struct Engine::State::Save {
   artifacts::SnapshotStore::Sealed sealed;
 };
 
-async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::Decision decision) {
+async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::Decision decision,
+                                            VerbOptions options) {
   if (decision.at_once) {
     co_return co_await commit_paused(entry, run);
   }
   auto save = std::make_shared<Save>();
   save->transient = decision.transient;
+  if (options.grace) {
+    co_await drain_holds(entry, run, *options.grace);
+  }
   ATE_CO_TRY(co_await prepare_save(entry, run, save));
   Status status = co_await write_snapshot(entry, run, save);
   if (!status && !run->intent) {
@@ -77,6 +81,17 @@ async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::De
   journal.later(run->row());
   static_cast<void>(failpoint(failpoint_name(*run, "after-destroy")));
   co_return Status();
+}
+
+/// A grace lets the connections that are open end by themselves before the guest stands still.
+async::Task<void> Engine::State::drain_holds(EntryPtr entry, RunPtr run,
+                                             std::chrono::milliseconds grace) {
+  StageTimer timer(*run, clock, "drain");
+  const std::shared_ptr<Live> live = this->live(entry);
+  if (live->holds > 0) {
+    const bool ended = co_await live->let_go.wait_for(grace);
+    static_cast<void>(ended);  // what is still open then is saved as it is
+  }
 }
 
 async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {

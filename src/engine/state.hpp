@@ -124,7 +124,10 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<void> drop_start(EntryPtr entry, std::shared_ptr<Start> start);
 
   // snapshot_ops.cpp
-  [[nodiscard]] async::Task<Status> run_save(EntryPtr entry, RunPtr run, core::Decision decision);
+  [[nodiscard]] async::Task<Status> run_save(EntryPtr entry, RunPtr run, core::Decision decision,
+                                             VerbOptions options);
+  [[nodiscard]] async::Task<void> drain_holds(EntryPtr entry, RunPtr run,
+                                              std::chrono::milliseconds grace);
   [[nodiscard]] async::Task<Status> commit_paused(EntryPtr entry, RunPtr run);
   struct Save;
   [[nodiscard]] async::Task<Status> prepare_save(EntryPtr entry, RunPtr run,

@@ -24,12 +24,6 @@ Status check_options(core::Command command, const VerbOptions& options) {
   const bool saves = command == core::Command::Pause || command == core::Command::Suspend;
   if (saves) {
     ATE_TRY(check_scope(options.scope));
-    if (options.grace) {
-      return fail(Error(Errc::InvalidValue,
-                        "a FULL snapshot saves the running process; there is "
-                        "no end to be graceful about")
-                      .with_field("grace"));
-    }
   }
   return {};
 }
@@ -98,7 +92,7 @@ async::Task<Status> Engine::State::dispatch(EntryPtr entry, RunPtr run, core::De
       co_return co_await run_resume(entry, run, decision);
     case core::State::Pausing:
     case core::State::Suspending:
-      co_return co_await run_save(entry, run, decision);
+      co_return co_await run_save(entry, run, decision, std::move(options));
     case core::State::Reverting:
       co_return co_await run_revert(entry, run, decision, options);
     case core::State::Deleting:

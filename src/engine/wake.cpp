@@ -56,10 +56,10 @@ async::Task<Result<EntryPtr>> Engine::State::wake(ActorKey key) {
     co_return fail(decision.code, "actor " + entry->label() + ": " + decision.message);
   }
   ATE_CO_TRY(park(entry));
-  const std::shared_ptr<Live> live = entry->live;
-  const ScopeExit unpark([this, live]() {
+  const ScopeExit unpark([this, entry]() {
     --parked;
-    --live->parked;
+    --entry->live->parked;  // what is parked keeps it
+    maybe_rest(entry);
   });
   ATE_CO_TRY(co_await wake_parked(entry, now() + settings.park_limit));
   co_return entry;

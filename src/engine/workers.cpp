@@ -125,6 +125,7 @@ struct Workers::Search {
   std::int64_t assigned = 0;
   std::optional<Error> nearest;
   std::optional<Slot> slot;
+  std::string pool;  // of the slot
 };
 
 Result<Slot> Workers::take(const Need& need, const std::string& uid) {
@@ -152,11 +153,12 @@ Result<Slot> Workers::take(const Need& need, const std::string& uid) {
       } else if (!search.slot) {
         search.slot = Slot{std::move(name), pool->spec().sandbox_config(), fitting->limits,
                            fitting->overhead_bytes};
+        search.pool = pool->metadata().name();
       }
     }
   }
   if (search.slot) {
-    taken_.emplace(search.slot->worker, uid);
+    taken_.emplace(search.slot->worker, Holding{uid, search.pool, need.sandbox_class});
     return std::move(*search.slot);
   }
   if (search.fitting > 0) {
@@ -181,7 +183,7 @@ void Workers::give_back(const std::string& worker, const std::string& uid) {
 
 std::string Workers::holder(const std::string& worker) const {
   const auto found = taken_.find(worker);
-  return found == taken_.end() ? std::string() : found->second;
+  return found == taken_.end() ? std::string() : found->second.uid;
 }
 
 std::shared_ptr<v1alpha1::Worker> Workers::describe(const std::string& name,
@@ -195,6 +197,9 @@ std::shared_ptr<v1alpha1::Worker> Workers::describe(const std::string& name,
   const std::string uid = holder(name);
   worker->mutable_actor()->set_uid(uid);  // completed or cleared by the caller
   if (pool == nullptr) {
+    const Holding& holding = taken_.at(name);
+    worker->set_pool(holding.pool);
+    worker->set_sandbox_class(holding.sandbox_class);
     worker->set_state("DRAINING");
     return worker;
   }
@@ -221,7 +226,7 @@ std::shared_ptr<v1alpha1::Worker> Workers::describe(const std::string& name,
 
 std::vector<std::shared_ptr<v1alpha1::Worker>> Workers::view() const {
   std::vector<std::shared_ptr<v1alpha1::Worker>> all;
-  std::map<std::string, std::string> rest = taken_;
+  std::map<std::string, Holding> rest = taken_;
   std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools = templates_.pools();
   std::ranges::sort(pools, [](const auto& a, const auto& b) {
     return a->metadata().name() < b->metadata().name();
@@ -233,7 +238,7 @@ std::vector<std::shared_ptr<v1alpha1::Worker>> Workers::view() const {
       all.push_back(describe(name, pool.get()));
     }
   }
-  for (const auto& [name, uid] : rest) {
+  for (const auto& [name, holding] : rest) {
     all.push_back(describe(name, nullptr));
   }
   return all;

@@ -71,7 +71,14 @@ class Workers {
 
   const Templates& templates_;
   const Options& options_;
-  std::map<std::string, std::string> taken_;  // worker -> uid
+
+  struct Holding {
+    std::string uid;
+    std::string pool;
+    v1alpha1::SandboxClass sandbox_class = v1alpha1::unspecified;
+  };
+
+  std::map<std::string, Holding> taken_;  // by worker
 };
 
 }  // namespace ate::engine

@@ -314,7 +314,7 @@ async::Task<void> measure(async::Context& context, std::string directory) {
 
 int main() {
   const test::TempDir directory;
-  boost::asio::thread_pool pool(2);
+  boost::asio::thread_pool pool(8);
   boost::asio::io_context loop(1);
   async::Context context{loop, pool};
   boost::asio::co_spawn(loop, measure(context, directory.file("state")),

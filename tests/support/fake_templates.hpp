@@ -17,6 +17,7 @@ class FakeTemplates final : public engine::Templates {
   std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> all_pools;
   std::shared_ptr<v1alpha1::SandboxConfig> config;
   Status images_status;
+  async::Event* unpacking = nullptr;  // images() waits for it
   std::string digest = "sha256:image";
 
   FakeTemplates() {
@@ -78,6 +79,9 @@ class FakeTemplates final : public engine::Templates {
 
   [[nodiscard]] async::Task<Result<Images>> images(
       std::shared_ptr<const v1alpha1::ActorTemplate>) override {
+    if (unpacking != nullptr) {
+      co_await unpacking->wait();
+    }
     if (!images_status) {
       co_return fail(images_status.error());
     }

@@ -276,3 +276,54 @@ TEST_CASE("64 actors in parallel: create, resume, suspend, resume, delete; all g
     REQUIRE(w.host.netns.empty());
   });
 }
+
+TEST_CASE("suspend: with a grace it waits for open connections, at most that long") {
+  with_calls([](World& w, async::TaskScope& calls) -> async::Task<void> {
+    co_await w.create("a");
+    co_await must(w.resume("a"));
+    std::shared_ptr<void> hold = w.engine->hold(w.actor("a").metadata().uid());
+    VerbOptions options;
+    options.grace = std::chrono::seconds(5);
+    Side<VerbResult> suspend(w.context, calls, "suspend",
+                             w.engine->suspend(World::key("a"), options, Caller{}));
+    for (int i = 0; i < 5; ++i) {
+      co_await async::sleep_for(std::chrono::milliseconds(1));
+      REQUIRE(w.state("a") == "RUNNING");
+    }
+    hold.reset();
+    const auto done = co_await suspend.join();
+    ok(done);
+    co_await must(w.resume("a"));
+    hold = w.engine->hold(w.actor("a").metadata().uid());
+    options.grace = std::chrono::milliseconds(2);
+    const auto limited = co_await w.engine->suspend(World::key("a"), options, Caller{});
+    ok(limited);
+  });
+}
+
+TEST_CASE("stop: an operation that is cut off tells whoever waits for it") {
+  with_calls([](World& w, async::TaskScope& calls) -> async::Task<void> {
+    co_await w.create("a");
+    Gate gate(w, "boot");
+    Side<VerbResult> resume(w.context, calls, "resume", w.resume("a"));
+    co_await gate.reached.wait();
+    co_await w.engine->stop(std::chrono::milliseconds(1));
+    const auto cut = co_await resume.join();
+    failed(cut, Errc::Unavailable);
+  });
+}
+
+TEST_CASE("delete?force: need not wait for an image that is being unpacked") {
+  with_calls([](World& w, async::TaskScope& calls) -> async::Task<void> {
+    co_await w.create("a");
+    async::Event never(w.context);
+    w.templates.unpacking = &never;
+    Side<VerbResult> resume(w.context, calls, "resume", w.resume("a"));
+    co_await w.until([&w]() { return w.state("a") == "RESUMING"; });
+    co_await must(w.remove("a", true));
+    const auto cut = co_await resume.join();
+    failed(cut, Errc::Cancelled);
+    REQUIRE(w.host.netns.empty());
+    never.set();
+  });
+}
