@@ -10,7 +10,7 @@
 namespace ate::image {
 
 Status ByteSource::skip(std::uint64_t count) {
-  std::array<std::byte, 16384> buffer;
+  std::array<std::byte, 16384> buffer{};
   while (count > 0) {
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(count, buffer.size()));
     ATE_ASSIGN(const std::size_t got, read(std::span(buffer.data(), want)));
@@ -67,7 +67,7 @@ Result<std::size_t> HashingSource::read(std::span<std::byte> out) {
 }
 
 Status HashingSource::verify(const std::string& digest, const std::string& what) {
-  std::array<std::byte, 16384> rest;
+  std::array<std::byte, 16384> rest{};
   while (true) {
     ATE_ASSIGN(const std::size_t count, read(rest));
     if (count == 0) {

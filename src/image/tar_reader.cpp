@@ -122,7 +122,7 @@ Result<std::size_t> TarReader::read(std::span<std::byte> out) {
 // could take for a second archive is refused.
 Status TarReader::check_rest() {
   ended_ = true;
-  std::array<char, 16384> buffer;
+  std::array<char, 16384> buffer{};
   while (true) {
     ATE_ASSIGN(const std::size_t got, source_.read(std::as_writable_bytes(std::span(buffer))));
     if (got == 0) {

@@ -144,7 +144,9 @@ Status Tree::remove_lower(int parent, const std::string& name, const std::string
 Status Tree::clear_lower(int directory, const std::string& path) {
   ATE_ASSIGN(const std::vector<std::string> names, list_directory(directory));
   for (const std::string& name : names) {
-    ATE_TRY(remove_lower(directory, name, path.empty() ? name : path + "/" + name));
+    std::string inner = path;
+    inner.append(path.empty() ? "" : "/").append(name);
+    ATE_TRY(remove_lower(directory, name, inner));
   }
   return {};
 }
