@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -103,6 +104,12 @@ Command start_command(const Guest& guest, const StartPlan& plan, const logs::Std
 SandboxExit classify(const Guest& guest, const async::ChildExit& status) {
   SandboxExit exit;
   exit.exit_code = status.code;
+  if (guest.killing) {
+    exit.cause = SandboxExit::Cause::Killed;
+    exit.signal = SIGKILL;
+    exit.detail = "ended by the daemon";
+    return exit;
+  }
   const std::string panic = last_words(guest.layout.panic_log, 0, 512);
   if (status.signal == 0) {
     // runsc passes the application's code on, 128 + signal when one killed it.
@@ -122,7 +129,7 @@ SandboxExit classify(const Guest& guest, const async::ChildExit& status) {
   exit.signal = status.signal;
   exit.cause = SandboxExit::Cause::Killed;
   exit.detail = "the sandbox was killed by signal " + std::to_string(status.signal);
-  if (const std::int64_t kills = guest.leaf.oom_kills(); kills > 0 && !guest.killing) {
+  if (const std::int64_t kills = guest.leaf.oom_kills(); kills > 0) {
     exit.cause = SandboxExit::Cause::CgroupOom;
     exit.detail = "out of memory in cgroup " + guest.leaf.directory() + " (oom_kill " +
                   std::to_string(kills) + ")";
