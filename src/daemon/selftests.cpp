@@ -78,21 +78,31 @@ async::Task<void> SelfTests::run() {
   });
 }
 
+runtime::Health SelfTests::health(const v1alpha1::SandboxConfig& config) const {
+  const auto found = entries_.find(config.metadata().name());
+  // What was tested may be another binary than the one that is in force by now.
+  if (found == entries_.end() || found->second.key != key_of(config)) {
+    return Health{Health::State::Pending, "self-test has not begun"};
+  }
+  return found->second.health;
+}
+
 std::vector<engine::Engine::Check> SelfTests::checks() const {
   std::vector<engine::Engine::Check> out;
-  for (const auto& [config, entry] : entries_) {
-    out.push_back(engine::Engine::Check{"sandbox-config " + config,
-                                        entry.health.state == Health::State::Passed,
-                                        entry.health.detail});
+  for (const auto& config : catalog_.sandbox_configs()) {
+    if (runtimes_.contains(v1alpha1::SandboxClass_Name(config->spec().sandbox_class()))) {
+      const Health found = health(*config);
+      out.push_back(engine::Engine::Check{"sandbox-config " + config->metadata().name(),
+                                          found.state == Health::State::Passed, found.detail});
+    }
   }
   return out;
 }
 
 void SelfTests::annotate(v1alpha1::SandboxConfig& config) const {
-  const auto found = entries_.find(config.metadata().name());
-  const Health health = found == entries_.end() ? Health{} : found->second.health;
-  config.mutable_status()->set_self_test(std::string(name(health.state)));
-  config.mutable_status()->set_self_test_message(health.detail);
+  const Health found = health(config);
+  config.mutable_status()->set_self_test(std::string(name(found.state)));
+  config.mutable_status()->set_self_test_message(found.detail);
 }
 
 }  // namespace ate::daemon

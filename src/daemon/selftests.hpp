@@ -30,6 +30,7 @@ class SelfTests {
     runtime::Health health;
   };
 
+  [[nodiscard]] runtime::Health health(const v1alpha1::SandboxConfig& config) const;
   [[nodiscard]] async::Task<void> test(std::shared_ptr<const v1alpha1::SandboxConfig> config);
 
   objects::Catalog& catalog_;
