@@ -49,11 +49,12 @@ async::Task<Result<std::int64_t>> begin(Call& call, std::int64_t since) {
   if (!first) {
     co_return fail(std::move(first).error());
   }
-  const std::int64_t last = call.backend().last_event();
-  if (since <= last && since + 1 >= *first) {
-    co_return since;
+  auto newest = co_await newest_event(call);
+  if (!newest) {
+    co_return fail(std::move(newest).error());
   }
-  if (since == 0 && *first <= 1) {
+  const std::int64_t last = *newest;
+  if (since <= last && since + 1 >= *first) {
     co_return since;
   }
   const std::int64_t from = since > last ? last : *first - 1;
@@ -93,6 +94,20 @@ async::Task<Status> run(Call& call, std::int64_t since) {
 }
 
 }  // namespace
+
+async::Task<Result<std::int64_t>> newest_event(Call& call) {
+  std::int64_t last = call.backend().last_event();
+  while (true) {
+    auto events = co_await call.backend().events(last, kBatch);
+    if (!events) {
+      co_return fail(std::move(events).error());
+    }
+    if (events->empty()) {
+      co_return last;
+    }
+    last = events->back()->id();
+  }
+}
 
 async::Task<Status> stream_events(Call& call, std::int64_t since) {
   http::Response head;

@@ -68,6 +68,8 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> get_events(Call& call);
 
 // event_stream.cpp
+/// Id of the newest event; 0 when there is none.
+[[nodiscard]] async::Task<Result<std::int64_t>> newest_event(Call& call);
 /// `?follow=true`: server-sent events from `since` on until the client goes.
 [[nodiscard]] async::Task<Status> stream_events(Call& call, std::int64_t since);
 

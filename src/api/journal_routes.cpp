@@ -105,8 +105,12 @@ Result<std::int64_t> since_of(const Call& call, std::int64_t fallback) {
 
 async::Task<Status> get_events(Call& call) {
   ATE_CO_ASSIGN(const bool follow, call.query_flag("follow"));
+  auto newest = co_await newest_event(call);
+  if (!newest) {
+    co_return fail(std::move(newest).error());
+  }
   if (follow) {
-    ATE_CO_ASSIGN(const std::int64_t from, since_of(call, call.backend().last_event()));
+    ATE_CO_ASSIGN(const std::int64_t from, since_of(call, *newest));
     Status streamed = co_await stream_events(call, from);
     co_return streamed;
   }
@@ -127,7 +131,7 @@ async::Task<Status> get_events(Call& call) {
   JsonObject object;
   object.text("kind", "EventList").raw("items", json_array(items));
   object.number("next", events->empty() ? since : events->back()->id());
-  object.number("first", *first).number("last", call.backend().last_event());
+  object.number("first", *first).number("last", *newest);
   std::string body = std::move(object).finish();
   Status sent = co_await call.reply_json(200, std::move(body));
   co_return sent;

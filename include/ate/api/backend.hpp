@@ -102,6 +102,7 @@ class Backend {
   [[nodiscard]] virtual async::Task<Result<std::vector<Event>>> events(std::int64_t since,
                                                                        std::size_t limit) = 0;
   [[nodiscard]] virtual async::Task<Result<std::int64_t>> first_event_id() = 0;
+  /// The newest event of an actor; those of objects may be newer.
   [[nodiscard]] virtual std::int64_t last_event() const = 0;
   /// Completes when an event newer than `seen` exists or `limit` has passed.
   [[nodiscard]] virtual async::Task<std::int64_t> wait_event(std::int64_t seen,

@@ -79,6 +79,7 @@ class FakeBackend final : public api::Backend {
   engine::VerbResult verb_result;
   std::optional<Error> error;  // of the next call that can fail
   std::int64_t first_event = 1;
+  std::optional<std::int64_t> engine_event;  // what last_event() says; else the newest
   std::vector<std::string> calls;
   engine::VerbOptions verb_options;
   engine::ActorQuery actor_query;
@@ -287,7 +288,7 @@ class FakeBackend final : public api::Backend {
   }
 
   [[nodiscard]] std::int64_t last_event() const override {
-    return the_events.empty() ? 0 : the_events.back()->id();
+    return engine_event.value_or(the_events.empty() ? 0 : the_events.back()->id());
   }
 
   [[nodiscard]] async::Task<std::int64_t> wait_event(std::int64_t /*seen*/,

@@ -101,6 +101,21 @@ TEST_CASE("events: where a stream begins") {
               .streamed.starts_with("id: 3\nevent: resync\n"));
 }
 
+TEST_CASE("events: those of objects count, though the engine did not write them") {
+  FakeBackend backend;
+  backend.engine_event = 1;
+  REQUIRE(get(backend, "/v1/events?since=3").has(R"("items":[],"next":3,"first":1,"last":3)"));
+  REQUIRE(follow(backend, "/v1/events?follow", nullptr, 1, nothing).streamed.empty());
+  REQUIRE(follow(backend, "/v1/events?follow", "3", 1, nothing).streamed.empty());
+}
+
+TEST_CASE("events: a stream of a new store begins at its start") {
+  FakeBackend backend;
+  backend.the_events.clear();
+  backend.first_event = 1;
+  REQUIRE(follow(backend, "/v1/events?follow&since=0", nullptr, 1, nothing).streamed.empty());
+}
+
 TEST_CASE("events: a quiet stream carries heartbeats") {
   FakeBackend backend;
   const auto begin = std::chrono::steady_clock::now();
