@@ -39,7 +39,10 @@ constexpr const char* kSandboxLink = "eth0";
 constexpr const char* kRouterLink = "r0";
 // Fixed, so that all requests of a namespace go in one batch; beyond the numbers that tunnel
 // modules give to the devices they put into every new namespace.
-constexpr int kLinkIndex = 100;
+// Two numbers, not one: the kernel handles "link is up" of a device at once when its number differs
+// from its peer's, else up to a second later (seen on 6.1).
+constexpr int kRouterIndex = 100;
+constexpr int kSandboxIndex = 101;
 constexpr int kLoopbackIndex = 1;
 using Mac = std::array<unsigned char, 6>;
 // Locally administered, the last four bytes are the address.
@@ -135,14 +138,14 @@ void put_link(NetlinkBatch& batch, const char* name, const Mac& mac) {
 /// 33 ms.
 void add_veth(NetlinkBatch& batch, int sandbox_netns) {
   batch.begin(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, "make the veth pair");
-  batch.put(link_header(kLinkIndex, LinkState::Up));
+  batch.put(link_header(kRouterIndex, LinkState::Up));
   put_link(batch, kRouterLink, kRouterMac);
   const std::size_t info = batch.begin_nested(IFLA_LINKINFO);
   batch.attribute(IFLA_INFO_KIND, std::string_view("veth"));
   const std::size_t data = batch.begin_nested(IFLA_INFO_DATA);
   const std::size_t peer = batch.begin_nested(VETH_INFO_PEER);
   // Down: the kernel opens the peer before it knows its other end (ENOTCONN).
-  batch.put(link_header(kLinkIndex, LinkState::Down));
+  batch.put(link_header(kSandboxIndex, LinkState::Down));
   put_link(batch, kSandboxLink, kSandboxMac);
   batch.attribute(IFLA_NET_NS_FD, static_cast<std::uint32_t>(sandbox_netns));
   batch.end_nested(peer);
@@ -155,25 +158,25 @@ void set_up(NetlinkBatch& batch, int index, const char* name) {
   batch.put(link_header(index, LinkState::Up));
 }
 
-void add_address(NetlinkBatch& batch, const char* text) {
+void add_address(NetlinkBatch& batch, int index, const char* text) {
   const in_addr address = to_address(text);
   batch.begin(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, std::string("set address ") + text);
   ifaddrmsg header{};
   header.ifa_family = AF_INET;
   header.ifa_prefixlen = kPrefixLength;
-  header.ifa_index = kLinkIndex;
+  header.ifa_index = static_cast<unsigned>(index);
   batch.put(header);
   batch.attribute(IFA_LOCAL, &address, sizeof address);
   batch.attribute(IFA_ADDRESS, &address, sizeof address);
 }
 
 /// A permanent neighbour: the first packet does not wait for ARP.
-void add_neighbour(NetlinkBatch& batch, const char* text, const Mac& mac) {
+void add_neighbour(NetlinkBatch& batch, int index, const char* text, const Mac& mac) {
   const in_addr address = to_address(text);
   batch.begin(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, std::string("set neighbour ") + text);
   ndmsg header{};
   header.ndm_family = AF_INET;
-  header.ndm_ifindex = kLinkIndex;
+  header.ndm_ifindex = index;
   header.ndm_state = NUD_PERMANENT;
   batch.put(header);
   batch.attribute(NDA_DST, &address, sizeof address);
@@ -191,14 +194,14 @@ void add_default_route(NetlinkBatch& batch, const char* gateway_text) {
   header.rtm_type = RTN_UNICAST;
   batch.put(header);
   batch.attribute(RTA_GATEWAY, &gateway, sizeof gateway);
-  batch.attribute(RTA_OIF, static_cast<std::uint32_t>(kLinkIndex));
+  batch.attribute(RTA_OIF, static_cast<std::uint32_t>(kSandboxIndex));
 }
 
 /// Until the kernel's link watch has run, a veth whose other end has just come up drops what is
 /// sent, and a lost SYN costs a second. ETHTOOL_GLINK makes it run on newer kernels; elsewhere it
 /// is a matter of microseconds.
 Status settle_link(const UniqueFd& socket, const char* name) {
-  constexpr int kTries = 400;
+  constexpr int kTries = 4000;  // 2 s: a loaded host
   constexpr timespec kPause{0, 500'000};
   ifreq request{};
   std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
@@ -229,16 +232,16 @@ Result<NetnsPair> make_pair_here(const std::string& directory, const std::string
 
   NetlinkBatch router_batch;
   add_veth(router_batch, sandbox.netns.get());
-  add_address(router_batch, kGatewayAddress);
-  add_neighbour(router_batch, kActorAddress, kSandboxMac);
+  add_address(router_batch, kRouterIndex, kGatewayAddress);
+  add_neighbour(router_batch, kRouterIndex, kActorAddress, kSandboxMac);
   set_up(router_batch, kLoopbackIndex, "lo");
   ATE_TRY(transact(router.netlink, router_batch));
 
   NetlinkBatch sandbox_batch;
   set_up(sandbox_batch, kLoopbackIndex, "lo");
-  set_up(sandbox_batch, kLinkIndex, kSandboxLink);
-  add_address(sandbox_batch, kActorAddress);
-  add_neighbour(sandbox_batch, kGatewayAddress, kRouterMac);
+  set_up(sandbox_batch, kSandboxIndex, kSandboxLink);
+  add_address(sandbox_batch, kSandboxIndex, kActorAddress);
+  add_neighbour(sandbox_batch, kSandboxIndex, kGatewayAddress, kRouterMac);
   add_default_route(sandbox_batch, kGatewayAddress);
   ATE_TRY(transact(sandbox.netlink, sandbox_batch));
   ATE_TRY(settle_link(sandbox.netlink, kSandboxLink));

@@ -38,7 +38,9 @@ async::Task<std::string> import_runsc(Host& host) {
 async::Task<SandboxPtr> boot(Host& host, std::int64_t serial, std::int64_t mebibytes) {
   const std::string digest = co_await import_runsc(host);
   const Result<runtime::Identity> reserved = co_await host.runtime->reserve();
-  REQUIRE(reserved);
+  if (!reserved) {
+    FAIL(reserved.error().message());
+  }
   runtime::BootPlan plan = boot_plan(host.ground, digest, kUid, serial, workload_spec());
   plan.incarnation.limits = limits_of(mebibytes);
   Stages stages;
