@@ -1,5 +1,6 @@
 // What the gVisor runtime decides from texts and values, without running anything.
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -159,4 +160,19 @@ TEST_CASE("last words: what this incarnation wrote, whole lines, bounded, escape
   REQUIRE(last_words(path, 0, 16).starts_with("ValueError"));
   test::write_file(path, std::string(100, 'x'));
   REQUIRE(last_words(path, 0, 10) == std::string(10, 'x'));
+}
+
+TEST_CASE("self-test: the root file system of a dynamic program holds what it loads") {
+  const test::TempDir dir;
+  const std::string root = dir.file("rootfs");
+  REQUIRE(make_trial_rootfs(root, "/proc/self/exe"));
+  REQUIRE(std::filesystem::file_size(root + "/selftest") ==
+          std::filesystem::file_size("/proc/self/exe"));
+  std::size_t libraries = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    libraries += entry.path().filename().string().find(".so") != std::string::npos ? 1 : 0;
+  }
+  // At least the loader and libc where this test is dynamic; a static one has none.
+  const bool dynamic = std::filesystem::exists("/proc/self/map_files") && libraries > 0;
+  REQUIRE((!dynamic || libraries >= 2));
 }
