@@ -87,6 +87,20 @@ std::set<std::string> mapped_libraries() {
   return found;
 }
 
+/// `libx.so.1.2.3` is asked for as `libx.so.1` or `libx.so.1.2`: on the host those are links, which
+/// the kernel's list of mappings has resolved.
+Status link_sonames(const std::string& path) {
+  const std::size_t stop = path.find(".so") + 3;
+  const std::string target = path.substr(path.rfind('/') + 1);
+  for (std::size_t dot = path.rfind('.'); dot != std::string::npos && dot > stop;
+       dot = path.rfind('.', dot - 1)) {
+    if (::symlink(target.c_str(), path.substr(0, dot).c_str()) != 0 && errno != EEXIST) {
+      return fail(Error::from_errno("symlink " + path.substr(0, dot), errno));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status make_trial_rootfs(const std::string& directory, const std::string& program) {
@@ -99,6 +113,7 @@ Status make_trial_rootfs(const std::string& directory, const std::string& progra
   // A development build: the loader finds libraries in its default folders.
   for (const std::string& library : mapped_libraries()) {
     ATE_TRY(copy_file(library, directory + library));
+    ATE_TRY(link_sonames(directory + library));
   }
   return copy_file(loader, directory + loader);
 }
