@@ -199,7 +199,9 @@ class Interface(Case):
         document = {"spec": {"sandboxClass": "gvisor", "replicas": 1, "resources": {"limits": {"cpu": "1", "memory": "1Gi", "pids": 512}}}}
         made = self.daemon.request("PUT", "/v1/pools/written", document)
         self.assertEqual(made.status, 201, made)
-        line = next(line for line in self.daemon.log().splitlines() if made.headers["Request-Id"] in line)
+        # Written after the reply, because it says how long that took.
+        line = ate.wait_until(lambda: next((line for line in self.daemon.log().splitlines()
+                                            if made.headers["Request-Id"] in line), None), 5, "audit line")
         for part in ('method="PUT"', 'path="/v1/pools/written"', 'status="201"', 'uid="0"', 'pid="%d"' % os.getpid()):
             self.assertIn(part, line)
         self.assertNotIn("sandboxClass", self.daemon.log())
