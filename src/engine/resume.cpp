@@ -83,7 +83,7 @@ async::Task<Status> Engine::State::run_resume(EntryPtr entry, RunPtr run, core::
 
 async::Task<Status> Engine::State::prepare_start(EntryPtr entry, RunPtr run,
                                                  std::shared_ptr<Start> start) {
-  StageTimer timer(*run, clock, "prepare");
+  StageTimer timer(*run, clock, "select");
   const GuestPtr leftover = live(entry)->guest;
   if (leftover != nullptr) {
     // An earlier sandbox that would not end: never two of one actor.

@@ -124,7 +124,7 @@ async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {
 
 async::Task<Status> Engine::State::prepare_save(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Save> save) {
-  StageTimer timer(*run, clock, "prepare");
+  StageTimer timer(*run, clock, "select");
   const std::shared_ptr<Live> live = this->live(entry);
   save->guest = live->guest;
   if (save->guest == nullptr || save->guest->exit) {
