@@ -5,6 +5,7 @@
 #include "api/operation_json.hpp"
 #include "api/paging.hpp"
 #include "ate/codec/codec.hpp"
+#include "ate/core/json.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 
 namespace ate::api {
@@ -128,8 +129,8 @@ async::Task<Status> get_events(Call& call) {
   for (const Backend::Event& event : *events) {
     items.push_back(codec::to_json(*event, {}));
   }
-  JsonObject object;
-  object.text("kind", "EventList").raw("items", json_array(items));
+  core::JsonObject object;
+  object.text("kind", "EventList").raw("items", core::json_array(items));
   object.number("next", events->empty() ? since : events->back()->id());
   object.number("first", *first).number("last", *newest);
   std::string body = std::move(object).finish();

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include "api/handlers.hpp"
-#include "api/json.hpp"
 #include "api/paging.hpp"
 #include "api/router.hpp"
 #include "ate/api/problems.hpp"
 #include "ate/codec/codec.hpp"
+#include "ate/core/json.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 
 namespace ate::api {
@@ -44,13 +44,13 @@ std::string problem_page(const ProblemKind& kind, bool html) {
 }
 
 std::string check_json(const Check& check) {
-  JsonObject object;
+  core::JsonObject object;
   object.text("name", check.name).boolean("ok", check.ok).text("detail", check.detail);
   return std::move(object).finish();
 }
 
 std::string file_json(const objects::Catalog::FileStatus& file) {
-  JsonObject object;
+  core::JsonObject object;
   object.text("path", file.path).text("digest", file.digest);
   object.boolean("ok", file.problems.empty());
   object.strings("objects", file.objects).raw("problems", problem_list(file.problems));
@@ -76,9 +76,9 @@ async::Task<Status> get_readyz(Call& call) {
     ready = ready && check.ok;
     items.push_back(check_json(check));
   }
-  JsonObject object;
+  core::JsonObject object;
   object.boolean("ready", ready).text("enforcement", call.backend().enforcement());
-  object.raw("checks", json_array(items));
+  object.raw("checks", core::json_array(items));
   http::Response response;
   response.status = ready ? 200 : 503;
   response.body = std::move(object).finish();
@@ -90,7 +90,7 @@ async::Task<Status> get_readyz(Call& call) {
 }
 
 async::Task<Status> get_version(Call& call) {
-  JsonObject object;
+  core::JsonObject object;
   object.text("version", call.services.options.version);
   object.text("commit", call.services.options.commit);
   object.text("api", "v1").text("apiVersion", "ate.dev/v1alpha1");
@@ -108,7 +108,7 @@ async::Task<Status> get_openapi(Call& call) {
 async::Task<Status> list_problems(Call& call) {
   std::vector<std::string> items;
   for (const ProblemKind& kind : problem_kinds()) {
-    JsonObject object;
+    core::JsonObject object;
     object.text("type", "/v1/problems/" + std::string(kind.slug)).text("title", kind.title);
     object.number("status", kind.status).text("explanation", kind.explanation);
     items.push_back(std::move(object).finish());

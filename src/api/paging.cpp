@@ -1,4 +1,5 @@
 #include "api/paging.hpp"
+#include "ate/core/json.hpp"
 
 namespace ate::api {
 
@@ -14,8 +15,8 @@ Result<PageRequest> page_request(const Call& call) {
 
 std::string list_json(std::string_view kind, const std::vector<std::string>& items,
                       const std::string& next) {
-  JsonObject object;
-  object.text("kind", kind).raw("items", json_array(items));
+  core::JsonObject object;
+  object.text("kind", kind).raw("items", core::json_array(items));
   object.text("nextPageToken", next.empty() ? std::string() : make_page_token(next));
   return std::move(object).finish();
 }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "api/call.hpp"
-#include "api/json.hpp"
 
 namespace ate::api {
 

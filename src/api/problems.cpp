@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "api/json.hpp"
+#include "ate/core/json.hpp"
 
 namespace ate::api {
 
@@ -136,7 +136,7 @@ std::string type_path(const ProblemKind& kind) {
   return "/v1/problems/" + std::string(kind.slug);
 }
 
-void add_place(JsonObject& object, const Problem& problem) {
+void add_place(core::JsonObject& object, const Problem& problem) {
   if (!problem.field.empty()) {
     object.text("field", problem.field);
   }
@@ -149,7 +149,7 @@ void add_place(JsonObject& object, const Problem& problem) {
   }
 }
 
-void add_member(JsonObject& object, const std::string& key, const ErrorValue& value) {
+void add_member(core::JsonObject& object, const std::string& key, const ErrorValue& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value)) {
     object.number(key, *number);
   } else if (const auto* text = std::get_if<std::string>(&value)) {
@@ -239,7 +239,7 @@ const ProblemKind* find_problem_kind(std::string_view slug) {
 std::string problem_document(const Error& error, std::string_view instance,
                              std::string_view request_id) {
   const ProblemKind& kind = problem_kind(error.code());
-  JsonObject object;
+  core::JsonObject object;
   object.text("type", type_path(kind)).text("title", kind.title).number("status", kind.status);
   object.text("detail", error.message());
   const ErrorValue* own = find_member(error, "instance");
@@ -276,13 +276,13 @@ std::string problem_list(const std::vector<Problem>& problems) {
   std::vector<std::string> items;
   items.reserve(problems.size());
   for (const Problem& problem : problems) {
-    JsonObject item;
+    core::JsonObject item;
     item.text("type", type_path(problem_kind(problem.code)));
     add_place(item, problem);
     item.text("detail", problem.detail);
     items.push_back(std::move(item).finish());
   }
-  return json_array(items);
+  return core::json_array(items);
 }
 
 http::Response render_error(const Error& error, const http::Request* request) {

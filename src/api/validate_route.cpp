@@ -1,6 +1,6 @@
 #include "api/handlers.hpp"
-#include "api/json.hpp"
 #include "ate/codec/codec.hpp"
+#include "ate/core/json.hpp"
 #include "ate/core/validate.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 
@@ -53,7 +53,7 @@ async::Task<Status> post_validate(Call& call) {
     Checked checked = check_message(*document.message);
     codec::place_problems(document, checked.problems);
     problems.insert(problems.end(), checked.problems.begin(), checked.problems.end());
-    JsonObject item;
+    core::JsonObject item;
     item.text("kind", document.kind).text("name", checked.name).number("line", document.line);
     items.push_back(std::move(item).finish());
   }
@@ -63,8 +63,10 @@ async::Task<Status> post_validate(Call& call) {
   if (!problems.empty()) {
     co_return fail(codec::problems_error(std::move(problems)));
   }
-  JsonObject object;
-  object.text("kind", "Validation").boolean("valid", true).raw("documents", json_array(items));
+  core::JsonObject object;
+  object.text("kind", "Validation")
+      .boolean("valid", true)
+      .raw("documents", core::json_array(items));
   std::string body = std::move(object).finish();
   Status sent = co_await call.reply_json(200, std::move(body));
   co_return sent;

@@ -6,39 +6,16 @@
 #include <cmath>
 
 #include "ate/codec/codec.hpp"
+#include "ate/core/json.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 #include "codec/schema.hpp"
-#include "codec/utf8.hpp"
 
 namespace ate::codec {
 namespace {
 
-namespace pb = google::protobuf;
+using core::append_json_string;
 
-void append_escape(std::string& out, unsigned char c) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      return;
-    case '\\':
-      out += "\\\\";
-      return;
-    case '\n':
-      out += "\\n";
-      return;
-    case '\r':
-      out += "\\r";
-      return;
-    case '\t':
-      out += "\\t";
-      return;
-    default:
-      out += "\\u00";
-      out += kHex[c >> 4U];
-      out += kHex[c & 0x0FU];
-  }
-}
+namespace pb = google::protobuf;
 
 template <class Number>
 void append_number(std::string& out, Number value) {
@@ -227,32 +204,6 @@ class Writer {
 };
 
 }  // namespace
-
-void append_json_string(std::string& out, std::string_view text) {
-  out += '"';
-  std::size_t clean = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto c = static_cast<unsigned char>(text[at]);
-    if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\') {
-      ++at;
-      continue;
-    }
-    const std::size_t length = c < 0x80 ? 0 : utf8_length(text, at);
-    if (length > 0) {
-      at += length;
-      continue;
-    }
-    out.append(text, clean, at - clean);
-    if (c < 0x80) {
-      append_escape(out, c);
-    } else {
-      out += "\\ufffd";
-    }
-    clean = ++at;
-  }
-  out.append(text, clean, text.size() - clean);
-  out += '"';
-}
 
 std::string to_json(const pb::Message& message, std::string_view kind) {
   std::string out;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codec/utf8.hpp"
+#include "ate/core/json.hpp"
 #include "codec/yaml_cursor.hpp"
 
 namespace ate::codec {
@@ -254,7 +254,7 @@ Found scan_characters(std::string_view text) {
   std::size_t line_start = 0;
   for (std::size_t at = 0; at < text.size();) {
     const auto c = static_cast<unsigned char>(text[at]);
-    const std::size_t length = utf8_length(text, at);
+    const std::size_t length = core::utf8_length(text, at);
     const bool control =
         (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F ||
         (c == 0xC2 && length == 2 && static_cast<unsigned char>(text[at + 1]) < 0xA0);

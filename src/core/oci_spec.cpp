@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "ate/core/json.hpp"
 #include "ate/v1alpha1/objects.pb.h"
-#include "core/json_text.hpp"
 
 namespace ate::core {
 namespace {
@@ -35,24 +35,6 @@ constexpr std::array kMounts = {
     FixedMount{"/dev/shm", "tmpfs", R"(["nosuid","noexec","nodev","mode=1777","size=65536k"])"},
     FixedMount{"/dev/mqueue", "mqueue", R"(["nosuid","noexec","nodev"])"},
     FixedMount{"/sys", "sysfs", R"(["nosuid","noexec","nodev","ro"])"}};
-
-void append_strings(std::string& out, const std::vector<std::string>& values) {
-  out.push_back('[');
-  bool first = true;
-  for (const std::string& value : values) {
-    if (!std::exchange(first, false)) {
-      out.push_back(',');
-    }
-    append_json_string(out, value);
-  }
-  out.push_back(']');
-}
-
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
 
 std::string_view env_name(std::string_view entry) {
   return entry.substr(0, entry.find('='));
@@ -91,8 +73,7 @@ std::string resources_json(const CgroupLimits& limits) {
 
 std::string capabilities_json(bool root) {
   std::vector<std::string> all(kCapabilities.begin(), kCapabilities.end());
-  std::string set;
-  append_strings(set, all);
+  const std::string set = json_strings(all);
   // As Docker does: another user than root starts with none in effect, setuid programs get them.
   const std::string effective = root ? set : "[]";
   return R"({"bounding":)" + set + R"(,"effective":)" + effective + R"(,"permitted":)" + effective +
@@ -111,10 +92,10 @@ std::string process_json(const OciPlan& plan, const std::vector<std::string>& ar
     out += "]";
   }
   out += R"(},"args":)";
-  append_strings(out, args);
+  out += json_strings(args);
   out += R"(,"env":)";
-  append_strings(out, oci_env(plan));
-  out += R"(,"cwd":)" + quoted(cwd);
+  out += json_strings(oci_env(plan));
+  out += R"(,"cwd":)" + json_quote(cwd);
   out += R"(,"capabilities":)" + capabilities_json(plan.user.uid == 0);
   out += R"(,"rlimits":[{"type":"RLIMIT_NOFILE","hard":1048576,"soft":65536}])";
   // runsc sets it always; said here for whoever reads the bundle.
@@ -126,14 +107,15 @@ std::string mounts_json(const OciPlan& plan) {
   std::string out = "[";
   for (const FixedMount& mount : kMounts) {
     out += out.size() == 1 ? "\n    " : ",\n    ";
-    out += R"({"destination":)" + quoted(mount.destination) + R"(,"type":)" + quoted(mount.type) +
-           R"(,"source":)" + quoted(mount.type) + R"(,"options":)" + mount.options + "}";
+    out += R"({"destination":)" + json_quote(mount.destination) + R"(,"type":)" +
+           json_quote(mount.type) + R"(,"source":)" + json_quote(mount.type) + R"(,"options":)" +
+           mount.options + "}";
   }
   // By destination, so a mount below another comes after it.
   for (const auto& [destination, source] : plan.paths.bind_sources) {
     out += R"(,
     {"destination":)" +
-           quoted(destination) + R"(,"type":"bind","source":)" + quoted(source) +
+           json_quote(destination) + R"(,"type":"bind","source":)" + json_quote(source) +
            R"(,"options":["rbind","ro","nosuid","nodev"]})";
   }
   return out + "\n  ]";
@@ -151,12 +133,13 @@ Status check_destination(const std::string& destination) {
                      (destination + "/").find("/../") == std::string::npos;
   if (!clean) {
     return fail(Error(Errc::InvalidValue,
-                      "mount path " + quoted(destination) + " is not a clean absolute path"));
+                      "mount path " + json_quote(destination) + " is not a clean absolute path"));
   }
   for (const FixedMount& mount : kMounts) {
     if (beneath(destination, mount.destination)) {
-      return fail(Error(Errc::InvalidValue, "mount path " + quoted(destination) + " is inside " +
-                                                mount.destination + ", which every actor has"));
+      return fail(Error(Errc::InvalidValue, "mount path " + json_quote(destination) +
+                                                " is inside " + mount.destination +
+                                                ", which every actor has"));
     }
   }
   return {};
@@ -220,98 +203,117 @@ Result<std::string> build_oci_spec(const OciPlan& plan, const v1alpha1::Containe
   std::string out =
       "{\n  \"ociVersion\":\"1.0.2\",\n  \"process\":" + process_json(plan, args, cwd);
   // Not read-only: the guest's writes go to the overlay, never to the shared image.
-  out += ",\n  \"root\":{\"path\":" + quoted(plan.paths.rootfs) + ",\"readonly\":false}";
-  out += ",\n  \"hostname\":" + quoted(kActorHostname);
+  out += ",\n  \"root\":{\"path\":" + json_quote(plan.paths.rootfs) + ",\"readonly\":false}";
+  out += ",\n  \"hostname\":" + json_quote(kActorHostname);
   out += ",\n  \"mounts\":" + mounts_json(plan);
   // cgroupsPath and resources are there also when nothing is enforced: a restore may fill them in.
-  out += ",\n  \"linux\":{\"cgroupsPath\":" + quoted(plan.paths.cgroups_path) +
+  out += ",\n  \"linux\":{\"cgroupsPath\":" + json_quote(plan.paths.cgroups_path) +
          ",\"resources\":" + resources_json(plan.paths.limits);
   out +=
       R"(,"namespaces":[{"type":"pid"},{"type":"ipc"},{"type":"uts"},{"type":"mount"},{"type":"network","path":)" +
-      quoted(plan.paths.network_namespace) + "}]}\n}\n";
+      json_quote(plan.paths.network_namespace) + "}]}\n}\n";
   return out;
 }
 
 namespace {
 
-/// Replacements of spans, applied back to front so that spans stay right.
+/// Replacements of values, applied back to front so that their places stay right.
 class Edits {
  public:
-  void replace(JsonSpan span, std::string text) { edits_.emplace_back(span, std::move(text)); }
+  void replace(const JsonValue& value, std::string text) {
+    edits_.push_back({.begin = value.begin, .end = value.end, .text = std::move(text)});
+  }
 
   [[nodiscard]] std::string apply(std::string_view text) {
     std::sort(edits_.begin(), edits_.end(),
-              [](const auto& a, const auto& b) { return a.first.begin > b.first.begin; });
+              [](const Edit& a, const Edit& b) { return a.begin > b.begin; });
     std::string out(text);
-    for (const auto& [span, value] : edits_) {
-      out.replace(span.begin, span.end - span.begin, value);
+    for (const Edit& edit : edits_) {
+      out.replace(edit.begin, edit.end - edit.begin, edit.text);
     }
     return out;
   }
 
  private:
-  std::vector<std::pair<JsonSpan, std::string>> edits_;
+  struct Edit {
+    std::size_t begin;
+    std::size_t end;
+    std::string text;
+  };
+
+  std::vector<Edit> edits_;
 };
 
 Error corrupt(const std::string& what) {
   return Error(Errc::SnapshotCorrupt, "the snapshot's OCI spec " + what).with_field("ociSpec");
 }
 
-Result<JsonSpan> member(std::string_view spec, JsonSpan object, const char* key) {
-  const std::optional<JsonSpan> found = json_member(spec, object, key);
-  if (!found) {
-    return fail(corrupt(std::string("has no ") + key));
+Result<JsonValue> parse_spec(std::string_view spec) {
+  std::expected<JsonValue, JsonFault> value = parse_json(spec, JsonLimits{});
+  if (!value) {
+    return fail(corrupt("is not JSON: " + value.error().what));
   }
-  return *found;
+  return std::move(*value);
 }
 
-struct Bind {
-  std::string destination;
-  JsonSpan source;
-};
-
-Result<std::vector<Bind>> binds(std::string_view spec, JsonSpan root) {
-  ATE_ASSIGN(const JsonSpan mounts, member(spec, root, "mounts"));
-  std::vector<Bind> found;
-  for (const JsonSpan mount : json_elements(spec, mounts)) {
-    ATE_ASSIGN(const JsonSpan type, member(spec, mount, "type"));
-    if (json_string(spec, type) != "bind") {
-      continue;
-    }
-    ATE_ASSIGN(const JsonSpan destination, member(spec, mount, "destination"));
-    ATE_ASSIGN(const JsonSpan source, member(spec, mount, "source"));
-    const std::optional<std::string> name = json_string(spec, destination);
-    if (!name) {
-      return fail(corrupt("has a mount without destination"));
-    }
-    found.push_back({.destination = *name, .source = source});
+Result<const JsonValue*> member(const JsonValue& object, const char* key) {
+  const JsonValue* found = object.find(key);
+  if (found == nullptr) {
+    return fail(corrupt(std::string("has no ") + key));
   }
   return found;
 }
 
-Status replace_binds(std::string_view spec, JsonSpan root, const OciPaths& paths, Edits& edits) {
-  ATE_ASSIGN(const std::vector<Bind> found, binds(spec, root));
+struct Bind {
+  std::string destination;
+  const JsonValue* source;
+};
+
+bool is_of_type(const JsonValue& entry, std::string_view type) {
+  const std::string* text = entry.as_text();
+  return text != nullptr && *text == type;
+}
+
+Result<std::vector<Bind>> binds(const JsonValue& root) {
+  ATE_ASSIGN(const JsonValue* mounts, member(root, "mounts"));
+  std::vector<Bind> found;
+  for (const JsonValue& mount : mounts->items) {
+    ATE_ASSIGN(const JsonValue* type, member(mount, "type"));
+    if (!is_of_type(*type, "bind")) {
+      continue;
+    }
+    ATE_ASSIGN(const JsonValue* destination, member(mount, "destination"));
+    ATE_ASSIGN(const JsonValue* source, member(mount, "source"));
+    if (destination->as_text() == nullptr) {
+      return fail(corrupt("has a mount without destination"));
+    }
+    found.push_back({.destination = *destination->as_text(), .source = source});
+  }
+  return found;
+}
+
+Status replace_binds(const JsonValue& root, const OciPaths& paths, Edits& edits) {
+  ATE_ASSIGN(const std::vector<Bind> found, binds(root));
   for (const Bind& bind : found) {
     const auto source = paths.bind_sources.find(bind.destination);
     if (source == paths.bind_sources.end()) {
       return fail(Error(Errc::SnapshotIncompatible, "the snapshot mounts " +
-                                                        quoted(bind.destination) +
+                                                        json_quote(bind.destination) +
                                                         ", which this actor doesn't have")
                       .with_field("ociSpec.mounts"));
     }
-    edits.replace(bind.source, quoted(source->second));
+    edits.replace(*bind.source, json_quote(source->second));
   }
   return {};
 }
 
-Status replace_network(std::string_view spec, JsonSpan linux_part, const OciPaths& paths,
-                       Edits& edits) {
-  ATE_ASSIGN(const JsonSpan namespaces, member(spec, linux_part, "namespaces"));
-  for (const JsonSpan entry : json_elements(spec, namespaces)) {
-    ATE_ASSIGN(const JsonSpan type, member(spec, entry, "type"));
-    if (json_string(spec, type) == "network") {
-      ATE_ASSIGN(const JsonSpan path, member(spec, entry, "path"));
-      edits.replace(path, quoted(paths.network_namespace));
+Status replace_network(const JsonValue& linux_part, const OciPaths& paths, Edits& edits) {
+  ATE_ASSIGN(const JsonValue* namespaces, member(linux_part, "namespaces"));
+  for (const JsonValue& entry : namespaces->items) {
+    ATE_ASSIGN(const JsonValue* type, member(entry, "type"));
+    if (is_of_type(*type, "network")) {
+      ATE_ASSIGN(const JsonValue* path, member(entry, "path"));
+      edits.replace(*path, json_quote(paths.network_namespace));
       return {};
     }
   }
@@ -321,29 +323,24 @@ Status replace_network(std::string_view spec, JsonSpan linux_part, const OciPath
 }  // namespace
 
 Result<std::string> with_runtime_paths(std::string_view spec, const OciPaths& paths) {
-  if (!json_well_formed(spec)) {
-    return fail(corrupt("is not JSON"));
-  }
-  const JsonSpan root = json_root(spec);
+  ATE_ASSIGN(const JsonValue root, parse_spec(spec));
   Edits edits;
-  ATE_ASSIGN(const JsonSpan root_fs, member(spec, root, "root"));
-  ATE_ASSIGN(const JsonSpan path, member(spec, root_fs, "path"));
-  edits.replace(path, quoted(paths.rootfs));
-  ATE_TRY(replace_binds(spec, root, paths, edits));
-  ATE_ASSIGN(const JsonSpan linux_part, member(spec, root, "linux"));
-  ATE_ASSIGN(const JsonSpan cgroups_path, member(spec, linux_part, "cgroupsPath"));
-  edits.replace(cgroups_path, quoted(paths.cgroups_path));
-  ATE_ASSIGN(const JsonSpan resources, member(spec, linux_part, "resources"));
-  edits.replace(resources, resources_json(paths.limits));
-  ATE_TRY(replace_network(spec, linux_part, paths, edits));
+  ATE_ASSIGN(const JsonValue* root_fs, member(root, "root"));
+  ATE_ASSIGN(const JsonValue* path, member(*root_fs, "path"));
+  edits.replace(*path, json_quote(paths.rootfs));
+  ATE_TRY(replace_binds(root, paths, edits));
+  ATE_ASSIGN(const JsonValue* linux_part, member(root, "linux"));
+  ATE_ASSIGN(const JsonValue* cgroups_path, member(*linux_part, "cgroupsPath"));
+  edits.replace(*cgroups_path, json_quote(paths.cgroups_path));
+  ATE_ASSIGN(const JsonValue* resources, member(*linux_part, "resources"));
+  edits.replace(*resources, resources_json(paths.limits));
+  ATE_TRY(replace_network(*linux_part, paths, edits));
   return edits.apply(spec);
 }
 
 Result<std::vector<std::string>> bind_destinations(std::string_view spec) {
-  if (!json_well_formed(spec)) {
-    return fail(corrupt("is not JSON"));
-  }
-  ATE_ASSIGN(const std::vector<Bind> found, binds(spec, json_root(spec)));
+  ATE_ASSIGN(const JsonValue root, parse_spec(spec));
+  ATE_ASSIGN(const std::vector<Bind> found, binds(root));
   std::vector<std::string> destinations;
   destinations.reserve(found.size());
   for (const Bind& bind : found) {

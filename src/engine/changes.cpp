@@ -1,4 +1,5 @@
 // One writer per actor: copy the record, commit, swap it in.
+#include "ate/core/json.hpp"
 #include "engine/state.hpp"
 
 namespace ate::engine {
@@ -53,7 +54,7 @@ std::string Engine::State::render(const Error& error, const Run& run) const {
   if (settings.render_error) {
     return settings.render_error(error, instance, run.caller().request_id);
   }
-  return "{\"detail\":\"" + escape_text(error.message(), 4096) + "\"}";
+  return "{\"detail\":" + core::json_quote(error.message()) + "}";
 }
 
 void Engine::State::end_run(const RunPtr& run, const std::optional<Error>& error) {

@@ -1,6 +1,7 @@
 // Takes over what the store and the host hold, decides with core/reconcile, and does it.
 #include <algorithm>
 
+#include "ate/core/json.hpp"
 #include "engine/side.hpp"
 #include "engine/state.hpp"
 
@@ -136,7 +137,7 @@ async::Task<Status> Engine::State::commit_plan(std::shared_ptr<const core::Plan>
       const std::string instance = "/v1/operations/" + left->id();
       operation->set_error_json(settings.render_error
                                     ? settings.render_error(error, instance, left->request_id())
-                                    : "{\"detail\":\"" + error.message() + "\"}");
+                                    : "{\"detail\":" + core::json_quote(error.message()) + "}");
     }
     std::shared_ptr<v1alpha1::Event> event = journal.event("operation.finished", left->actor());
     event->set_operation(left->id());

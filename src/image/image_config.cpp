@@ -23,34 +23,34 @@ std::string show(std::string_view text) {
   return "'" + escape_text(text, 100) + "'";
 }
 
-Result<std::string> text_member(const json::Value& object, std::string_view key) {
-  const json::Value* value = object.find(key);
+Result<std::string> text_member(const core::JsonValue& object, std::string_view key) {
+  const core::JsonValue* value = object.find(key);
   if (value == nullptr) {
     return std::string();
   }
-  if (value->text() == nullptr) {
+  if (value->as_text() == nullptr) {
     return invalid("'" + std::string(key) + "' is not a string");
   }
-  return *value->text();
+  return *value->as_text();
 }
 
-Result<std::vector<std::string>> list_member(const json::Value& object, std::string_view key) {
+Result<std::vector<std::string>> list_member(const core::JsonValue& object, std::string_view key) {
   std::vector<std::string> list;
-  const json::Value* value = object.find(key);
+  const core::JsonValue* value = object.find(key);
   if (value == nullptr) {
     return list;
   }
-  if (value->array() == nullptr) {
+  if (value->as_array() == nullptr) {
     return invalid("'" + std::string(key) + "' is not a list");
   }
-  if (value->array()->size() > kMaxConfigEntries) {
+  if (value->as_array()->size() > kMaxConfigEntries) {
     return invalid("'" + std::string(key) + "' has more than 4096 entries");
   }
-  for (const json::Value& item : *value->array()) {
-    if (item.text() == nullptr) {
+  for (const core::JsonValue& item : *value->as_array()) {
+    if (item.as_text() == nullptr) {
       return invalid("'" + std::string(key) + "' holds something that is not a string");
     }
-    list.push_back(*item.text());
+    list.push_back(*item.as_text());
   }
   return list;
 }
@@ -126,15 +126,7 @@ Status check_stop_signal(const std::string& signal) {
   return {};
 }
 
-std::string list_to_json(const std::vector<std::string>& list) {
-  std::string out = "[";
-  for (const std::string& text : list) {
-    out += (out.size() > 1 ? "," : "") + json::quote(text);
-  }
-  return out + "]";
-}
-
-Status check_platform(const json::Value& document) {
+Status check_platform(const core::JsonValue& document) {
   ATE_ASSIGN(const std::string os, text_member(document, "os"));
   ATE_ASSIGN(const std::string architecture, text_member(document, "architecture"));
   if (os.empty() || architecture.empty()) {
@@ -147,8 +139,8 @@ Status check_platform(const json::Value& document) {
   return {};
 }
 
-Result<std::vector<std::string>> read_diff_ids(const json::Value& document) {
-  const json::Value* rootfs = document.find("rootfs");
+Result<std::vector<std::string>> read_diff_ids(const core::JsonValue& document) {
+  const core::JsonValue* rootfs = document.find("rootfs");
   if (rootfs == nullptr) {
     return invalid("'rootfs' is missing");
   }
@@ -180,7 +172,7 @@ Status check_config(Config& config) {
   return check_stop_signal(config.stop_signal);
 }
 
-Result<Config> config_from_json(const json::Value& value) {
+Result<Config> config_from_json(const core::JsonValue& value) {
   Config config;
   ATE_ASSIGN(config.entrypoint, list_member(value, "Entrypoint"));
   ATE_ASSIGN(config.cmd, list_member(value, "Cmd"));
@@ -193,23 +185,26 @@ Result<Config> config_from_json(const json::Value& value) {
 }
 
 std::string config_to_json(const Config& config) {
-  return "{\"Entrypoint\":" + list_to_json(config.entrypoint) +
-         ",\"Cmd\":" + list_to_json(config.cmd) + ",\"Env\":" + list_to_json(config.env) +
-         ",\"User\":" + json::quote(config.user) +
-         ",\"WorkingDir\":" + json::quote(config.working_dir) +
-         ",\"StopSignal\":" + json::quote(config.stop_signal) + "}";
+  core::JsonObject out;
+  out.strings("Entrypoint", config.entrypoint)
+      .strings("Cmd", config.cmd)
+      .strings("Env", config.env)
+      .text("User", config.user)
+      .text("WorkingDir", config.working_dir)
+      .text("StopSignal", config.stop_signal);
+  return std::move(out).finish();
 }
 
 Result<ImageConfig> parse_image_config(std::string_view text) {
-  ATE_ASSIGN(const json::Value document, json::parse(text));
-  if (document.object() == nullptr) {
+  ATE_ASSIGN(const core::JsonValue document, parse_json(text));
+  if (!document.is_object()) {
     return invalid("not an object");
   }
   ATE_TRY(check_platform(document));
   ImageConfig config;
   ATE_ASSIGN(config.diff_ids, read_diff_ids(document));
-  if (const json::Value* process = document.find("config"); process != nullptr) {
-    if (process->object() == nullptr) {
+  if (const core::JsonValue* process = document.find("config"); process != nullptr) {
+    if (!process->is_object()) {
       return invalid("'config' is not an object");
     }
     ATE_ASSIGN(config.process, config_from_json(*process));

@@ -183,9 +183,9 @@ Status check_layout_version(Layout& layout) {
   if (!text) {
     return fail(std::move(text).error());
   }
-  Result<json::Value> document = json::parse(*text);
-  const json::Value* version = document ? document->find("imageLayoutVersion") : nullptr;
-  if (version == nullptr || version->text() == nullptr || *version->text() != "1.0.0") {
+  Result<core::JsonValue> document = parse_json(*text);
+  const core::JsonValue* version = document ? document->find("imageLayoutVersion") : nullptr;
+  if (version == nullptr || version->as_text() == nullptr || *version->as_text() != "1.0.0") {
     return invalid("'oci-layout' does not say imageLayoutVersion 1.0.0");
   }
   return {};

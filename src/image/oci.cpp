@@ -48,28 +48,28 @@ std::string show(std::string_view text) {
 }
 
 // Optional text member; absent and null are "", another type is an error.
-Result<std::string> optional_text(const json::Value& object, std::string_view key) {
-  const json::Value* value = object.find(key);
+Result<std::string> optional_text(const core::JsonValue& object, std::string_view key) {
+  const core::JsonValue* value = object.find(key);
   if (value == nullptr) {
     return std::string();
   }
-  const std::string* text = value->text();
+  const std::string* text = value->as_text();
   if (text == nullptr) {
     return invalid("'" + std::string(key) + "' is not a string");
   }
   return *text;
 }
 
-Status check_schema_version(const json::Value& document) {
-  const json::Value* version = document.find("schemaVersion");
-  if (version == nullptr || version->integer() == nullptr || *version->integer() != 2) {
+Status check_schema_version(const core::JsonValue& document) {
+  const core::JsonValue* version = document.find("schemaVersion");
+  if (version == nullptr || version->as_integer() != 2) {
     return invalid("schemaVersion is not 2");
   }
   return {};
 }
 
-Status read_platform(const json::Value& object, Descriptor& descriptor) {
-  const json::Value* platform = object.find("platform");
+Status read_platform(const core::JsonValue& object, Descriptor& descriptor) {
+  const core::JsonValue* platform = object.find("platform");
   if (platform == nullptr) {
     return {};
   }
@@ -78,8 +78,8 @@ Status read_platform(const json::Value& object, Descriptor& descriptor) {
   return {};
 }
 
-Status read_annotations(const json::Value& object, Descriptor& descriptor) {
-  const json::Value* annotations = object.find("annotations");
+Status read_annotations(const core::JsonValue& object, Descriptor& descriptor) {
+  const core::JsonValue* annotations = object.find("annotations");
   if (annotations == nullptr) {
     return {};
   }
@@ -90,8 +90,8 @@ Status read_annotations(const json::Value& object, Descriptor& descriptor) {
   return {};
 }
 
-Result<Descriptor> parse_descriptor(const json::Value& object) {
-  if (object.object() == nullptr) {
+Result<Descriptor> parse_descriptor(const core::JsonValue& object) {
+  if (!object.is_object()) {
     return invalid("a descriptor is not an object");
   }
   Descriptor descriptor;
@@ -101,20 +101,20 @@ Result<Descriptor> parse_descriptor(const json::Value& object) {
     return invalid("digest " + show(descriptor.digest) +
                    " is not sha256: and 64 lower-case hexadecimal digits");
   }
-  const json::Value* size = object.find("size");
-  if (size == nullptr || size->integer() == nullptr || *size->integer() < 0) {
+  const core::JsonValue* size = object.find("size");
+  if (size == nullptr || size->as_integer().value_or(-1) < 0) {
     return invalid(descriptor.digest + " has no valid size");
   }
-  descriptor.size = static_cast<std::uint64_t>(*size->integer());
+  descriptor.size = static_cast<std::uint64_t>(*size->as_integer());
   ATE_TRY(read_platform(object, descriptor));
   ATE_TRY(read_annotations(object, descriptor));
   return descriptor;
 }
 
-Result<json::Value> parse_document(std::string_view text, std::string_view oci_type,
-                                   std::string_view docker_type) {
-  ATE_ASSIGN(json::Value document, json::parse(text));
-  if (document.object() == nullptr) {
+Result<core::JsonValue> parse_document(std::string_view text, std::string_view oci_type,
+                                       std::string_view docker_type) {
+  ATE_ASSIGN(core::JsonValue document, parse_json(text));
+  if (!document.is_object()) {
     return invalid("the document is not an object");
   }
   ATE_TRY(check_schema_version(document));
@@ -181,17 +181,17 @@ DocumentKind Descriptor::kind() const {
 }
 
 Result<std::vector<Descriptor>> parse_index(std::string_view text) {
-  ATE_ASSIGN(const json::Value document, parse_document(text, kOciIndex, kDockerList));
+  ATE_ASSIGN(const core::JsonValue document, parse_document(text, kOciIndex, kDockerList));
   // One document that reads as both would be a different image to different tools.
   if (document.find("layers") != nullptr || document.find("config") != nullptr) {
     return invalid("the index also holds 'config' or 'layers'");
   }
-  const json::Value* manifests = document.find("manifests");
-  if (manifests == nullptr || manifests->array() == nullptr) {
+  const core::JsonValue* manifests = document.find("manifests");
+  if (manifests == nullptr || manifests->as_array() == nullptr) {
     return invalid("the index has no list 'manifests'");
   }
   std::vector<Descriptor> entries;
-  for (const json::Value& item : *manifests->array()) {
+  for (const core::JsonValue& item : *manifests->as_array()) {
     ATE_ASSIGN(Descriptor entry, parse_descriptor(item));
     entries.push_back(std::move(entry));
   }
@@ -199,19 +199,19 @@ Result<std::vector<Descriptor>> parse_index(std::string_view text) {
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
-  ATE_ASSIGN(const json::Value document, parse_document(text, kOciManifest, kDockerManifest));
+  ATE_ASSIGN(const core::JsonValue document, parse_document(text, kOciManifest, kDockerManifest));
   if (document.find("manifests") != nullptr) {
     return invalid("the manifest also holds 'manifests'");
   }
-  const json::Value* config = document.find("config");
-  const json::Value* layers = document.find("layers");
+  const core::JsonValue* config = document.find("config");
+  const core::JsonValue* layers = document.find("layers");
   if (config == nullptr) {
     return invalid("the manifest has no config");
   }
-  if (layers == nullptr || layers->array() == nullptr) {
+  if (layers == nullptr || layers->as_array() == nullptr) {
     return invalid("the manifest has no list 'layers'");
   }
-  if (layers->array()->size() > kMaxLayers) {
+  if (layers->as_array()->size() > kMaxLayers) {
     return invalid("the manifest has more than 128 layers");
   }
   Manifest manifest;
@@ -220,7 +220,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   if (type != kOciConfig && type != kDockerConfig) {
     return invalid("the config is of type " + show(type) + ": this is an artifact, not an image");
   }
-  for (const json::Value& item : *layers->array()) {
+  for (const core::JsonValue& item : *layers->as_array()) {
     Layer layer;
     ATE_ASSIGN(layer.blob, parse_descriptor(item));
     const auto* known =

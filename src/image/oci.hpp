@@ -58,7 +58,7 @@ struct ImageConfig {
 /// Process part of an image, as written to the store and in the helper's reply.
 [[nodiscard]] std::string config_to_json(const Config& config);
 /// The reverse, with the same checks as for an image's own config.
-[[nodiscard]] Result<Config> config_from_json(const json::Value& value);
+[[nodiscard]] Result<Config> config_from_json(const core::JsonValue& value);
 /// Checks what an image says about its process: no NUL, `NAME=VALUE`, bounded, absolute directory.
 [[nodiscard]] Status check_config(Config& config);
 

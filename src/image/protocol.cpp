@@ -1,6 +1,8 @@
 #include "image/protocol.hpp"
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "ate/image/digest.hpp"
@@ -25,15 +27,16 @@ std::unexpected<Error> nonsense(const std::string& what) {
   return fail(Errc::Internal, "the unpack helper: " + what);
 }
 
-std::uint64_t number(const json::Value& value, std::string_view key) {
-  const json::Value* member = value.find(key);
-  const std::int64_t* integer = member == nullptr ? nullptr : member->integer();
-  return integer == nullptr || *integer < 0 ? 0 : static_cast<std::uint64_t>(*integer);
+std::uint64_t number(const core::JsonValue& value, std::string_view key) {
+  const core::JsonValue* member = value.find(key);
+  const std::optional<std::int64_t> integer =
+      member == nullptr ? std::nullopt : member->as_integer();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(integer.value_or(0), 0));
 }
 
-std::string text(const json::Value& value, std::string_view key) {
-  const json::Value* member = value.find(key);
-  const std::string* found = member == nullptr ? nullptr : member->text();
+std::string text(const core::JsonValue& value, std::string_view key) {
+  const core::JsonValue* member = value.find(key);
+  const std::string* found = member == nullptr ? nullptr : member->as_text();
   return found == nullptr ? std::string() : *found;
 }
 
@@ -44,28 +47,38 @@ std::string error_to_json(const Error& error) {
       word = code.word;
     }
   }
-  const std::string& message = error.message();
-  return "{\"error\":" + json::quote(word) + ",\"message\":" +
-         json::quote(json::is_utf8(message) ? message : escape_text(message, 2000)) + "}";
+  core::JsonObject out;
+  out.text("error", word).text("message", error.message());
+  return std::move(out).finish();
 }
 
 }  // namespace
 
+void write_unpacked(core::JsonObject& out, const HelperReply& reply) {
+  out.text("digest", reply.digest)
+      .raw("config", config_to_json(reply.report.config))
+      .number("entries", reply.report.entries)
+      .number("storedBytes", reply.report.stored_bytes)
+      .number("skippedDevices", reply.report.skipped_devices);
+}
+
 std::string write_request(const HelperRequest& request) {
   const bool archive = request.transport == Reference::Transport::OciArchive;
-  return std::string("{\"unpack\":") + (request.unpack ? "true" : "false") +
-         ",\"archive\":" + (archive ? "true" : "false") + ",\"tag\":" + json::quote(request.tag) +
-         ",\"digest\":" + json::quote(request.digest) +
-         ",\"cpuSeconds\":" + std::to_string(request.cpu_seconds) + "}";
+  core::JsonObject out;
+  out.boolean("unpack", request.unpack)
+      .boolean("archive", archive)
+      .text("tag", request.tag)
+      .text("digest", request.digest)
+      .number("cpuSeconds", request.cpu_seconds);
+  return std::move(out).finish();
 }
 
 Result<HelperRequest> parse_request(std::string_view document) {
-  ATE_ASSIGN(const json::Value value, json::parse(document));
+  ATE_ASSIGN(const core::JsonValue value, parse_json(document));
   HelperRequest request;
   const auto flag = [&](std::string_view key) {
-    const json::Value* member = value.find(key);
-    const bool* found = member == nullptr ? nullptr : std::get_if<bool>(&member->data);
-    return found != nullptr && *found;
+    const core::JsonValue* member = value.find(key);
+    return member != nullptr && member->as_bool().value_or(false);
   };
   request.unpack = flag("unpack");
   request.transport =
@@ -83,17 +96,14 @@ std::string write_reply(const Result<HelperReply>& reply) {
   if (!reply) {
     return error_to_json(reply.error());
   }
-  const UnpackReport& report = reply->report;
-  return "{\"digest\":" + json::quote(reply->digest) +
-         ",\"config\":" + config_to_json(report.config) +
-         ",\"entries\":" + std::to_string(report.entries) +
-         ",\"storedBytes\":" + std::to_string(report.stored_bytes) +
-         ",\"skippedDevices\":" + std::to_string(report.skipped_devices) + "}";
+  core::JsonObject out;
+  write_unpacked(out, *reply);
+  return std::move(out).finish();
 }
 
 Result<HelperReply> parse_reply(std::string_view document) {
-  const Result<json::Value> value = json::parse(document);
-  if (!value || value->object() == nullptr) {
+  const Result<core::JsonValue> value = parse_json(document);
+  if (!value || !value->is_object()) {
     return nonsense("its answer can't be read");
   }
   if (const std::string word = text(*value, "error"); !word.empty()) {
@@ -109,7 +119,7 @@ Result<HelperReply> parse_reply(std::string_view document) {
   if (!is_sha256_digest(reply.digest)) {
     return nonsense("its answer has no digest");
   }
-  const json::Value* config = value->find("config");
+  const core::JsonValue* config = value->find("config");
   if (config == nullptr) {
     return nonsense("its answer has no config");
   }

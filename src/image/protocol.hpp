@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "ate/core/json.hpp"
 #include "ate/image/image.hpp"
 #include "image/unpack.hpp"
 
@@ -27,6 +28,9 @@ struct HelperReply {
   std::string digest;   // resolve
   UnpackReport report;  // unpack
 };
+
+/// What was unpacked, as members of a reply and of an image's config.json in the store.
+void write_unpacked(core::JsonObject& out, const HelperReply& reply);
 
 [[nodiscard]] std::string write_request(const HelperRequest& request);
 [[nodiscard]] Result<HelperRequest> parse_request(std::string_view text);

@@ -26,11 +26,10 @@ std::string temporary_path(const std::string& store) {
 }
 
 std::string describe(const HelperReply& reply) {
-  return "{\"version\":" + std::to_string(kVersion) + ",\"digest\":" + json::quote(reply.digest) +
-         ",\"config\":" + config_to_json(reply.report.config) +
-         ",\"entries\":" + std::to_string(reply.report.entries) +
-         ",\"storedBytes\":" + std::to_string(reply.report.stored_bytes) +
-         ",\"skippedDevices\":" + std::to_string(reply.report.skipped_devices) + "}\n";
+  core::JsonObject out;
+  out.number("version", kVersion);
+  write_unpacked(out, reply);
+  return std::move(out).finish() + "\n";
 }
 
 bool is_directory(const std::string& path) {
@@ -40,13 +39,13 @@ bool is_directory(const std::string& path) {
 
 Result<Unpacked> read_description(const std::string& directory, const std::string& digest) {
   ATE_ASSIGN(const std::string text, os::read_file(directory + "/config.json", kMaxReplyBytes));
-  ATE_ASSIGN(const json::Value value, json::parse(text));
-  const json::Value* version = value.find("version");
-  const json::Value* written = value.find("digest");
-  const json::Value* config = value.find("config");
-  const bool right = version != nullptr && version->integer() != nullptr &&
-                     *version->integer() == kVersion && written != nullptr &&
-                     written->text() != nullptr && *written->text() == digest && config != nullptr;
+  ATE_ASSIGN(const core::JsonValue value, parse_json(text));
+  const core::JsonValue* version = value.find("version");
+  const core::JsonValue* written = value.find("digest");
+  const core::JsonValue* config = value.find("config");
+  const bool right = version != nullptr && version->as_integer() == kVersion &&
+                     written != nullptr && written->as_text() != nullptr &&
+                     *written->as_text() == digest && config != nullptr;
   if (!right) {
     return fail(Errc::ImageInvalid, "config.json is not of this image");
   }

@@ -21,9 +21,6 @@ namespace ate::codec {
 /// and kind in front.
 [[nodiscard]] std::string to_json(const google::protobuf::Message& message, std::string_view kind);
 
-/// Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-void append_json_string(std::string& out, std::string_view text);
-
 /// JSON object -> message. Unknown fields, wrong types, output-only fields, duplicate keys, depth >
 /// 32, trailing bytes: all problems at once, with their path. `kind` non-empty: optional
 /// apiVersion/kind members must match.

@@ -59,7 +59,7 @@ TEST_CASE("json: maps are sorted, strings escaped, unset enumerators left out") 
   pool.mutable_metadata()->set_name("a\"\\\n\x01\x7f\xc3\xa4\xff");
   pool.mutable_spec();
   REQUIRE(to_json(pool, "") ==
-          "{\"metadata\":{\"name\":\"a\\\"\\\\\\n\\u0001\x7f\xc3\xa4\\ufffd\","
+          "{\"metadata\":{\"name\":\"a\\\"\\\\\\n\\u0001\x7f\xc3\xa4\xef\xbf\xbd\","
           "\"labels\":{\"a\":\"x\",\"b\":\"x\",\"c/d\":\"x\",\"m\":\"x\",\"z\":\"x\"}},"
           "\"spec\":{}}");
   v1alpha1::SandboxConfigSpec config;

@@ -363,7 +363,7 @@ TEST_CASE("config: what an image says about its process is checked") {
   CHECK(config->process.cmd == std::vector<std::string>{"a", ""});
   CHECK(config->process.env == std::vector<std::string>{"A=b=c", "D=x\ny"});
   CHECK(config->process.working_dir == "/a/c");
-  const Result<json::Value> written = json::parse(config_to_json(config->process));
+  const Result<core::JsonValue> written = parse_json(config_to_json(config->process));
   REQUIRE(written);
   const Result<Config> again = config_from_json(*written);
   REQUIRE(again);
