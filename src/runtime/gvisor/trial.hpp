@@ -40,7 +40,7 @@ using TrialPtr = std::shared_ptr<Trial>;
                                             std::string runsc, std::string platform);
 
 /// Root file system of the test: the program and, when it is linked dynamically, the libraries that
-/// this process has mapped. Blocking.
+/// this process has loaded. Blocking.
 [[nodiscard]] Status make_trial_rootfs(const std::string& directory, const std::string& program);
 
 }  // namespace ate::runtime::gvisor

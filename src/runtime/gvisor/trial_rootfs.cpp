@@ -69,36 +69,19 @@ std::string interpreter() {
   return {};
 }
 
-/// Shared objects mapped into this process.
-std::set<std::string> mapped_libraries() {
-  constexpr std::size_t kMapsLimit = 16 << 20;
+/// Shared objects of this process, by the names they were loaded by: that is how a program asks for
+/// them, whatever file is behind.
+std::set<std::string> loaded_libraries() {
   std::set<std::string> found;
-  const Result<std::string> maps = os::read_file("/proc/self/maps", kMapsLimit);
-  std::size_t at = 0;
-  while (maps && at < maps->size()) {
-    const std::size_t end = maps->find('\n', at);
-    const std::string line = maps->substr(at, end - at);
-    const std::size_t path = line.find('/');
-    if (path != std::string::npos && line.find(".so") != std::string::npos) {
-      found.insert(line.substr(path));
+  const auto collect = [](dl_phdr_info* info, std::size_t, void* data) {
+    const std::string name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+    if (name.starts_with('/')) {
+      static_cast<std::set<std::string>*>(data)->insert(name);
     }
-    at = end == std::string::npos ? maps->size() : end + 1;
-  }
+    return 0;
+  };
+  static_cast<void>(::dl_iterate_phdr(collect, &found));
   return found;
-}
-
-/// `libx.so.1.2.3` is asked for as `libx.so.1` or `libx.so.1.2`: on the host those are links, which
-/// the kernel's list of mappings has resolved.
-Status link_sonames(const std::string& path) {
-  const std::size_t stop = path.find(".so") + 3;
-  const std::string target = path.substr(path.rfind('/') + 1);
-  for (std::size_t dot = path.rfind('.'); dot != std::string::npos && dot > stop;
-       dot = path.rfind('.', dot - 1)) {
-    if (::symlink(target.c_str(), path.substr(0, dot).c_str()) != 0 && errno != EEXIST) {
-      return fail(Error::from_errno("symlink " + path.substr(0, dot), errno));
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -111,9 +94,8 @@ Status make_trial_rootfs(const std::string& directory, const std::string& progra
     return {};  // another program is given only where it is static
   }
   // A development build: the loader finds libraries in its default folders.
-  for (const std::string& library : mapped_libraries()) {
+  for (const std::string& library : loaded_libraries()) {
     ATE_TRY(copy_file(library, directory + library));
-    ATE_TRY(link_sonames(directory + library));
   }
   return copy_file(loader, directory + loader);
 }
