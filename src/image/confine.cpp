@@ -62,6 +62,8 @@ Result<UniqueFd> clone_mount(int directory, std::uint64_t attributes, const std:
   }
   mount_attr attr{};
   attr.attr_set = attributes;
+  // A copy of a shared mount is shared (systemd shares all): nothing can be pivoted with one.
+  attr.propagation = MS_PRIVATE;
   if (::mount_setattr(tree.get(), "", AT_EMPTY_PATH, &attr, sizeof attr) != 0) {
     return failed("the mount flags of " + what);
   }
