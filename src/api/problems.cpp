@@ -132,6 +132,22 @@ constexpr std::array kKinds{
                 "snapshots, then try again."},
 };
 
+// What an answer tells of its request has bounds of its own: a body of 1 MiB may hold thousands of
+// mistakes, and one of them may be a text of 1 MiB.
+constexpr std::size_t kMaxDetailBytes = 4096;
+constexpr std::size_t kMaxProblems = 100;
+
+std::string clip_detail(std::string_view text) {
+  if (text.size() <= kMaxDetailBytes) {
+    return std::string(text);
+  }
+  std::size_t end = kMaxDetailBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
+    --end;  // never in the middle of a character
+  }
+  return std::string(text.substr(0, end)) + "...";
+}
+
 std::string type_path(const ProblemKind& kind) {
   return "/v1/problems/" + std::string(kind.slug);
 }
@@ -241,7 +257,7 @@ std::string problem_document(const Error& error, std::string_view instance,
   const ProblemKind& kind = problem_kind(error.code());
   core::JsonObject object;
   object.text("type", type_path(kind)).text("title", kind.title).number("status", kind.status);
-  object.text("detail", error.message());
+  object.text("detail", clip_detail(error.message()));
   const ErrorValue* own = find_member(error, "instance");
   const auto* own_instance = own == nullptr ? nullptr : std::get_if<std::string>(own);
   if (own_instance != nullptr) {
@@ -265,6 +281,9 @@ std::string problem_document(const Error& error, std::string_view instance,
   }
   if (!error.problems().empty()) {
     object.raw("problems", problem_list(error.problems()));
+    if (error.problems().size() > kMaxProblems) {
+      object.number("problemsTotal", static_cast<std::int64_t>(error.problems().size()));
+    }
   }
   if (!request_id.empty()) {
     object.text("requestId", request_id);
@@ -274,12 +293,15 @@ std::string problem_document(const Error& error, std::string_view instance,
 
 std::string problem_list(const std::vector<Problem>& problems) {
   std::vector<std::string> items;
-  items.reserve(problems.size());
+  items.reserve(std::min(problems.size(), kMaxProblems));
   for (const Problem& problem : problems) {
+    if (items.size() == kMaxProblems) {
+      break;
+    }
     core::JsonObject item;
     item.text("type", type_path(problem_kind(problem.code)));
     add_place(item, problem);
-    item.text("detail", problem.detail);
+    item.text("detail", clip_detail(problem.detail));
     items.push_back(std::move(item).finish());
   }
   return core::json_array(items);

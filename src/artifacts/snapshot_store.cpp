@@ -138,8 +138,13 @@ Result<OpenedFiles> open_files(const std::string& id, const std::string& path,
   const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info{};
   if (!directory || ::fstat(directory.get(), &info) != 0) {
-    return errno == ENOENT ? Result<OpenedFiles>(corrupt(id, "its directory is missing"))
-                           : Result<OpenedFiles>(fail(Error::from_errno("open " + path, errno)));
+    if (errno == ENOENT) {
+      return corrupt(id, "its directory is missing");
+    }
+    if (errno == ENOTDIR || errno == ELOOP) {
+      return corrupt(id, path + " is not a directory");
+    }
+    return fail(Error::from_errno("open " + path, errno));
   }
   // It holds the memory of a guest, and its content becomes one.
   if (info.st_uid != ::geteuid() || (info.st_mode & 077U) != 0) {

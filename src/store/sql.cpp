@@ -40,7 +40,10 @@ Error make_error(sqlite3* handle, int code) {
   const int system = handle == nullptr ? 0 : sqlite3_system_errno(handle);
   const Failure failure = classify(extended, system);
   std::string text = "state database: ";
-  text += handle == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle);
+  // SQLite's own words for a full disk may be "disk I/O error" or "unable to open database file".
+  text += failure == Failure::DiskFull ? "no space left on its disk"
+          : handle == nullptr          ? sqlite3_errstr(code)
+                                       : sqlite3_errmsg(handle);
   if (failure == Failure::Busy) {
     text += " (another process holds its write lock)";
   }

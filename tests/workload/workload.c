@@ -210,7 +210,7 @@ static void handle(int fd) {
   } else if (is(target, "/alloc")) {
     parameter(target, "mib", value, sizeof value);
     const size_t size = strtoul(value, NULL, 10) << 20;
-    unsigned char *memory = malloc(size);
+    volatile unsigned char *memory = malloc(size);  // volatile: an optimiser sees that nobody reads it
     for (size_t i = 0; memory != NULL && i < size; i += 8) {
       memory[i] = (unsigned char)(i * 2654435761U >> 13);
     }

@@ -26,8 +26,8 @@ struct ProblemKind {
 [[nodiscard]] const ProblemKind* find_problem_kind(std::string_view slug);
 
 /// The JSON document of an error. `instance` (a path, "" = none) yields to a member of that name;
-/// `request_id` "" = none. Members of the error become extension members; all of its problems are
-/// listed.
+/// `request_id` "" = none. Members of the error become extension members; at most 100
+/// of its problems are listed, `problemsTotal` tells of more. Texts are cut at 4 KiB.
 [[nodiscard]] std::string problem_document(const Error& error, std::string_view instance,
                                            std::string_view request_id);
 

@@ -141,7 +141,14 @@ async::Task<Result<std::vector<std::string>>> GvisorRuntime::features_of(std::st
 Status GvisorRuntime::can_restore(const v1alpha1::SnapshotManifest& manifest) const {
   ATE_TRY(check_manifest(manifest));
   const std::string digest = asset_digest(manifest);
-  ATE_TRY(services_.assets.path_of(digest));
+  if (const Result<std::string> path = services_.assets.path_of(digest); !path) {
+    // Told of the snapshot, which needs it, not of a SandboxConfig that somebody just wrote.
+    Error error = path.error();
+    return fail(std::move(error)
+                    .with_code(Errc::SnapshotIncompatible)
+                    .with_field("assets.runsc")
+                    .with("snapshotValue", digest));
+  }
   // Not asked yet: restore() asks the snapshot's own binary before it starts anything.
   const auto known = features_.find(digest);
   return known == features_.end() ? Status{} : check_cpu(manifest, known->second);

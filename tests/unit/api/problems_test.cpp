@@ -94,3 +94,25 @@ TEST_CASE("problems: headers follow from members") {
           Error(Errc::MethodNotAllowed, "x").with("allow", std::vector<std::string>{"GET", "PUT"}),
           "Allow") == "GET, PUT");
 }
+
+TEST_CASE("problems: an answer stays small whatever the request held") {
+  std::string text(300'000, 'x');
+  for (int i = 0; i < 100; ++i) {
+    text += "\xc3\xbc";
+  }
+  const std::string document = api::problem_document(Error(Errc::InvalidValue, text), "", "");
+  REQUIRE(document.size() < 5000);
+  REQUIRE(document.find("xxx...\"") != std::string::npos);
+  std::string odd = "x";
+  while (odd.size() < 10'000) {
+    odd += "\xc3\xbc";
+  }
+  // Cut between characters: nothing had to be replaced by U+FFFD.
+  REQUIRE(api::problem_document(Error(Errc::InvalidValue, odd), "", "").find("\xef\xbf\xbd") ==
+          std::string::npos);
+  const std::vector<Problem> many(5000, Problem{Errc::InvalidValue, "a", "b", 1, 1, ""});
+  const std::string list =
+      api::problem_document(Error(Errc::InvalidValue, "a").with_problems(many), "", "");
+  REQUIRE(list.size() < 20'000);
+  REQUIRE(list.find(R"("problemsTotal":5000)") != std::string::npos);
+}

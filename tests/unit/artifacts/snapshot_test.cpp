@@ -135,6 +135,16 @@ TEST_CASE("snapshot: damage that shows without reading the payload is refused be
   CHECK_THAT(open_error([](const std::string& dir, std::string&) { fs::remove_all(dir); }),
              Contains("directory is missing"));
   CHECK_THAT(open_error([](const std::string& dir, std::string&) {
+               fs::remove_all(dir);
+               write_file(dir, "in the way");
+             }),
+             Contains("is not a directory"));
+  CHECK_THAT(open_error([](const std::string& dir, std::string&) {
+               fs::rename(dir, dir + ".moved");
+               fs::create_directory_symlink(dir + ".moved", dir);
+             }),
+             Contains("is not a directory"));
+  CHECK_THAT(open_error([](const std::string& dir, std::string&) {
                fs::permissions(dir, fs::perms(0750));
              }),
              Contains("mode 0700"));
