@@ -66,6 +66,11 @@ class Plain:
         for space in spec["linux"]["namespaces"]:
             if space["type"] == "network":
                 space["path"] = self.netns.path
+        for mount in spec["mounts"]:  # files of the daemon's incarnation, which is gone
+            if mount.get("type") == "bind" and not os.path.exists(mount["source"]):
+                mine = self.root / "bundle" / os.path.basename(mount["destination"])
+                mine.write_text("")
+                mount["source"] = str(mine)
         (self.root / "bundle" / "config.json").write_text(json.dumps(spec))
         self.globals = [scenario.runsc(), f"--root={self.root}/state", f"--log={self.root}/log", "--log-format=json", "--platform=systrap",
                         "--network=sandbox", f"--overlay2=root:dir={self.root}/overlay", "--host-uds=none", "--host-fifo=none",
@@ -98,11 +103,14 @@ class Plain:
         return time.perf_counter() - begun
 
     def kill(self, pid):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                os.waitpid(-1, 0)  # sandbox and gofer are orphans of ours
+        """Sandbox and gofer are orphans of ours since the command that made them has ended."""
+        ours = {pid} | {orphan for orphan, _, _ in ate.processes_of(str(self.root))}
+        for orphan in ours:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(orphan, signal.SIGKILL)
+        for orphan in ours:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan, 0)
 
     def close(self):
         self.out.close()
