@@ -89,16 +89,13 @@ std::unexpected<Error> corrupt(const std::string& id, const std::string& what) {
   return fail(Error(Errc::SnapshotCorrupt, "snapshot " + id + ": " + what).with("snapshot", id));
 }
 
-Result<std::string> write_manifest(const UniqueFd& directory,
+Result<std::string> write_manifest(const std::string& directory,
                                    const v1alpha1::SnapshotManifest& manifest) {
   std::string text = codec::to_json(manifest, "");
   text += '\n';
-  const UniqueFd file(::openat(directory.get(), kManifestName,
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) {
-    return fail(Error::from_errno("create manifest.json", errno));
-  }
-  ATE_TRY(os::write_all(file.get(), text, kManifestName));
+  const std::string path = directory + "/" + kManifestName;
+  ATE_TRY(os::create_file(path, text, 0600));
+  ATE_TRY(os::fsync_path(path));
   return text;
 }
 

@@ -20,8 +20,8 @@ inline constexpr std::int32_t kManifestVersion = 1;
 /// What can be said of an id before it becomes a path: 1..64 of [a-z0-9-], no dash in front.
 [[nodiscard]] bool is_snapshot_id(const std::string& id);
 
-/// Writes manifest.json into `directory`, without fsync; its text.
-[[nodiscard]] Result<std::string> write_manifest(const UniqueFd& directory,
+/// Writes manifest.json into the directory, and syncs the file; its text.
+[[nodiscard]] Result<std::string> write_manifest(const std::string& directory,
                                                  const v1alpha1::SnapshotManifest& manifest);
 
 /// Reads and checks manifest.json: digest, version, id, and that each file's name and checksum have

@@ -95,10 +95,9 @@ Result<SealedFiles> settle(async::Context& context, const std::string& path,
   }
   SealedFiles out;
   describe(files, manifest, out);
-  ATE_ASSIGN(const std::string text, write_manifest(directory, manifest));
+  ATE_ASSIGN(const std::string text, write_manifest(path, manifest));
   out.sealed.manifest_sha256 = sha256_text(text);
   out.sealed.bytes += static_cast<std::int64_t>(text.size());
-  ATE_TRY(os::fsync_path(path + "/" + kManifestName));
   ATE_TRY(sync_directories(path, tree));
   return out;
 }

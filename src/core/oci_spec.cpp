@@ -72,7 +72,7 @@ std::string resources_json(const CgroupLimits& limits) {
 }
 
 std::string capabilities_json(bool root) {
-  std::vector<std::string> all(kCapabilities.begin(), kCapabilities.end());
+  const std::vector<std::string> all(kCapabilities.begin(), kCapabilities.end());
   const std::string set = json_strings(all);
   // As Docker does: another user than root starts with none in effect, setuid programs get them.
   const std::string effective = root ? set : "[]";

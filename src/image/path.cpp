@@ -1,6 +1,5 @@
 #include "image/path.hpp"
 
-#include <dirent.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "ate/util/log.hpp"
@@ -152,36 +150,6 @@ class Walker {
   int links_ = 0;
 };
 
-struct CloseDir {
-  void operator()(DIR* stream) const noexcept {
-    // IGNORED: only frees; the descriptor was read from.
-    static_cast<void>(::closedir(stream));
-  }
-};
-
-Status remove_tree(int directory, const std::string& name, std::size_t depth) {
-  if (::unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) {
-    return {};
-  }
-  if (errno != EISDIR && errno != EPERM) {
-    return fail(Error::from_errno("removing " + show(name), errno));
-  }
-  // Depth is bounded by what walk() lets anyone create; this guards against trees of others.
-  if (depth > 2 * kMaxDepth) {
-    return fail(Errc::Internal, "removing " + show(name) + ": nested too deeply");
-  }
-  ATE_ASSIGN(const UniqueFd inner,
-             open_beneath(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
-  ATE_ASSIGN(const std::vector<std::string> names, list_directory(inner.get()));
-  for (const std::string& child : names) {
-    ATE_TRY(remove_tree(inner.get(), child, depth + 1));
-  }
-  if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
-    return fail(Error::from_errno("removing " + show(name), errno));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<UniqueFd> open_beneath(int directory, const std::string& path, int flags, unsigned mode) {
@@ -224,36 +192,6 @@ Result<std::vector<std::string>> clean_components(std::string_view name) {
 
 Result<Directory> walk(int root, const std::vector<std::string>& components, bool create) {
   return Walker(root, create).run(components);
-}
-
-Status remove_all(int directory, const std::string& name) {
-  return remove_tree(directory, name, 0);
-}
-
-Result<std::vector<std::string>> list_directory(int directory) {
-  ATE_ASSIGN(UniqueFd own, open_beneath(directory, ".", O_RDONLY | O_DIRECTORY, 0));
-  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(own.get()));
-  if (stream == nullptr) {
-    return fail(Error::from_errno("listing a directory", errno));
-  }
-  // The stream owns the descriptor from here on.
-  static_cast<void>(own.release());
-  std::vector<std::string> names;
-  while (true) {
-    errno = 0;
-    const dirent* item = ::readdir(stream.get());
-    if (item == nullptr) {
-      break;
-    }
-    const std::string name = item->d_name;
-    if (name != "." && name != "..") {
-      names.push_back(name);
-    }
-  }
-  if (errno != 0) {
-    return fail(Error::from_errno("listing a directory", errno));
-  }
-  return names;
 }
 
 }  // namespace ate::image

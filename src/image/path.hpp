@@ -42,11 +42,4 @@ struct Directory {
 [[nodiscard]] Result<Directory> walk(int root, const std::vector<std::string>& components,
                                      bool create);
 
-/// Removes `name` in `directory` with all that is below; ok when it is not there. Never follows a
-/// symlink or crosses a mount.
-[[nodiscard]] Status remove_all(int directory, const std::string& name);
-
-/// Names in a directory, without "." and "..".
-[[nodiscard]] Result<std::vector<std::string>> list_directory(int directory);
-
 }  // namespace ate::image

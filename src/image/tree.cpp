@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include "ate/os/fs.hpp"
 #include "ate/util/log.hpp"
 #include "image/limits.hpp"
 
@@ -128,7 +129,7 @@ Status Tree::apply(const Entry& entry, TarReader& data) {
 // spec: whiteouts apply to lower layers only).
 Status Tree::remove_lower(int parent, const std::string& name, const std::string& path) {
   if (!own_.contains(path)) {
-    return remove_all(parent, name);
+    return os::remove_tree_at(parent, name);
   }
   Result<UniqueFd> inner = open_beneath(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
   if (!inner) {
@@ -142,7 +143,7 @@ Status Tree::remove_lower(int parent, const std::string& name, const std::string
 }
 
 Status Tree::clear_lower(int directory, const std::string& path) {
-  ATE_ASSIGN(const std::vector<std::string> names, list_directory(directory));
+  ATE_ASSIGN(const std::vector<std::string> names, os::list_dir_at(directory, path));
   for (const std::string& name : names) {
     std::string inner = path;
     inner.append(path.empty() ? "" : "/").append(name);
@@ -167,7 +168,7 @@ Status Tree::make_room(const Place& at, const Entry& entry, bool& merge) {
     return {};
   }
   stale_ = true;
-  return remove_all(at.parent, at.name);
+  return os::remove_tree_at(at.parent, at.name);
 }
 
 Status Tree::create(const Place& at, const Entry& entry, TarReader& data, bool merge) {

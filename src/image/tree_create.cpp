@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "ate/os/fs.hpp"
 #include "ate/util/log.hpp"
 #include "image/limits.hpp"
 #include "image/tree.hpp"
@@ -232,7 +233,7 @@ Status Tree::create_hardlink(const Place& at, const Entry& entry) {
     return invalid("the hardlink " + show(at.path) + " names itself");
   }
   stale_ = true;
-  ATE_TRY(remove_all(at.parent, at.name));
+  ATE_TRY(os::remove_tree_at(at.parent, at.name));
   if (::linkat(from->fd.get(), components.back().c_str(), at.parent, at.name.c_str(), 0) != 0) {
     if (errno == ENOENT) {
       return invalid("the hardlink " + show(at.path) + " replaces the directory of its target");

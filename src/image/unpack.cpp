@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "ate/os/fs.hpp"
 #include "ate/util/failpoint.hpp"
 #include "image/limits.hpp"
 #include "image/oci.hpp"
@@ -160,7 +161,7 @@ Result<UnpackReport> unpack_image(Layout& layout, const std::string& digest, Uni
     ATE_TRY(apply_layer(layout, manifest->layers[i], config.diff_ids[i], tree, stream_left));
     static_cast<void>(failpoint("image-helper-layer"));
   }
-  ATE_ASSIGN(const std::vector<std::string> names, list_directory(tree.root()));
+  ATE_ASSIGN(const std::vector<std::string> names, os::list_dir_at(tree.root(), "the root"));
   if (names.empty()) {
     return fail(Errc::ImageInvalid, "the layers hold no files");
   }

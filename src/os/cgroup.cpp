@@ -128,7 +128,7 @@ Result<Cgroup> Cgroup::make_child(const std::string& name, const Limits& limits)
     return fail(Error::from_errno("make cgroup " + path_ + "/" + name, errno));
   }
   Result<Cgroup> child = open_child(name);
-  Status status = child ? Status{} : fail(std::move(child).error());
+  Status status = child ? Status{} : fail(Error(child.error()));
   for (const auto& [file, value] : limits) {
     if (status) {
       status = child->write(file, value);
@@ -227,7 +227,8 @@ Status Cgroup::remove() const {
       return fail(remove_error(path, err));
     }
     for (const std::string& name : *below) {
-      pending.push_back(path + "/" + name);
+      pending.push_back(path);
+      pending.back().append("/").append(name);
     }
   }
   return {};

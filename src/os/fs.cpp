@@ -124,7 +124,7 @@ Status write_control_file(const std::string& path, std::string_view value) {
 
 Status write_file_atomic(const std::string& path, std::string_view content, mode_t mode) {
   const std::string temporary = path + ".tmp-" + random_hex(8);
-  UniqueFd fd(
+  const UniqueFd fd(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) {
     return fail(path_error("create", temporary, errno));
@@ -141,6 +141,16 @@ Status write_file_atomic(const std::string& path, std::string_view content, mode
   }
   discard.dismiss();
   return fsync_path(parent_dir(path));
+}
+
+Status create_file(const std::string& path, std::string_view content, mode_t mode) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  // open takes the umask off, fchmod doesn't.
+  if (!fd || ::fchmod(fd.get(), mode) != 0) {
+    return fail(path_error("create", path, errno));
+  }
+  return write_all(fd.get(), content, path);
 }
 
 Status make_dir(const std::string& path, mode_t mode) {
@@ -170,10 +180,18 @@ Status make_dirs(const std::string& path, mode_t mode) {
 }
 
 Result<std::vector<std::string>> list_dir(const std::string& path) {
-  const std::unique_ptr<DIR, CloseDir> dir(::opendir(path.c_str()));
+  ATE_ASSIGN(const UniqueFd dir, open_dir(path));
+  return list_dir_at(dir.get(), path);
+}
+
+Result<std::vector<std::string>> list_dir_at(int fd, std::string_view path) {
+  // A second opening: the stream closes what it reads from, and moves its offset.
+  UniqueFd again(::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, CloseDir> dir(again ? ::fdopendir(again.get()) : nullptr);
   if (dir == nullptr) {
-    return fail(path_error("open", path, errno));
+    return fail(path_error("open", std::string(path), errno));
   }
+  static_cast<void>(again.release());
   std::vector<std::string> names;
   errno = 0;
   for (const dirent* entry = ::readdir(dir.get()); entry != nullptr; entry = ::readdir(dir.get())) {
@@ -184,7 +202,7 @@ Result<std::vector<std::string>> list_dir(const std::string& path) {
     errno = 0;
   }
   if (errno != 0) {
-    return fail(path_error("read", path, errno));
+    return fail(path_error("read", std::string(path), errno));
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -65,7 +65,7 @@ class ChildStack {
 /// comes out of it. With CLONE_VFORK this thread is suspended until the child execs or exits.
 long clone_on_stack(clone_args* args, void (*run)(void*), void* argument) {
 #if defined(__x86_64__)
-  long result = SYS_clone3;
+  long result = SYS_clone3;  // NOLINT(misc-const-correctness): the assembler writes it
   register void (*run_register)(void*) __asm__("r8") = run;
   register void* argument_register __asm__("r9") = argument;
   __asm__ volatile(
@@ -201,7 +201,7 @@ Result<Process> spawn(const SpawnPlan& plan) {
   std::vector<char*> argv = pointers(plan.argv);
   std::vector<char*> env = pointers(plan.env);
   std::vector<int> moved(plan.fds.size(), -1);
-  UniqueFd null_fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const UniqueFd null_fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_fd) {
     return fail(Error::from_errno("open /dev/null", errno));
   }

@@ -233,6 +233,23 @@ std::string without_trailing_slashes(std::string path) {
 
 }  // namespace
 
+Status remove_tree_at(int dir, const std::string& name) {
+  struct stat info{};
+  if (::fstatat(dir, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT ? Status{} : fail(Error::from_errno("stat " + name, errno));
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    const bool gone = ::unlinkat(dir, name.c_str(), 0) == 0 || errno == ENOENT;
+    return gone ? Status{} : fail(Error::from_errno("remove " + name, errno));
+  }
+  UniqueFd parent(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!parent) {
+    return fail(Error::from_errno("open the directory of " + name, errno));
+  }
+  Remover remover;
+  return TreeWalk::run(std::move(parent), name, remover);
+}
+
 Status remove_tree(const std::string& given) {
   const std::string path = without_trailing_slashes(given);
   struct stat info{};
@@ -242,9 +259,8 @@ Status remove_tree(const std::string& given) {
   if (!S_ISDIR(info.st_mode)) {
     return remove_file(path);
   }
-  ATE_ASSIGN(UniqueFd parent, open_dir(parent_dir(path)));
-  Remover remover;
-  Status status = TreeWalk::run(std::move(parent), last_name(path), remover);
+  ATE_ASSIGN(const UniqueFd parent, open_dir(parent_dir(path)));
+  Status status = remove_tree_at(parent.get(), last_name(path));
   if (!status) {
     return fail(std::move(status).error().context("remove " + path));
   }

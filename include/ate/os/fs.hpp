@@ -39,6 +39,10 @@ namespace ate::os {
 [[nodiscard]] Status write_file_atomic(const std::string& path, std::string_view content,
                                        mode_t mode);
 
+/// Writes a file that is not there yet, with exactly `mode` whatever the umask. No fsync: for what
+/// a crash makes worthless, or for what the caller syncs with more.
+[[nodiscard]] Status create_file(const std::string& path, std::string_view content, mode_t mode);
+
 /// Makes one directory with exactly `mode` whatever the umask. Ok when it exists already as a
 /// directory, whose mode is then left alone; anything else there is an error.
 [[nodiscard]] Status make_dir(const std::string& path, mode_t mode);
@@ -47,11 +51,15 @@ namespace ate::os {
 
 /// Names in a directory, sorted, without `.` and `..`. NotFound when missing.
 [[nodiscard]] Result<std::vector<std::string>> list_dir(const std::string& path);
+/// The same of an open directory, whose offset is left alone; O_PATH will do.
+[[nodiscard]] Result<std::vector<std::string>> list_dir_at(int dir, std::string_view path);
 
 /// Removes a file or a whole tree. Missing is ok. Follows no symbolic link, enters no mount: a
 /// mount below is InUse and stays, with what it holds. Depth and width are bounded by neither the
 /// stack nor descriptors nor PATH_MAX.
 [[nodiscard]] Status remove_tree(const std::string& path);
+/// The same for the entry `name` of an open directory; O_PATH will do.
+[[nodiscard]] Status remove_tree_at(int dir, const std::string& name);
 
 /// unlink(2); missing is ok.
 [[nodiscard]] Status remove_file(const std::string& path);

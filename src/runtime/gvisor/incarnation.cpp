@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ate/core/json.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 
@@ -24,29 +25,12 @@ constexpr const char* kHostsText =
     "::1 localhost ip6-localhost ip6-loopback\n"
     "169.254.17.2 actor\n";
 
-/// A file that is not there yet. On tmpfs and worthless after a crash: no fsync.
-Status write_new(const std::string& path, const std::string& text, mode_t mode) {
-  const UniqueFd fd(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-  // The umask of whoever started us does not decide what a guest may read.
-  if (!fd || ::fchmod(fd.get(), mode) != 0) {
-    return fail(Error::from_errno("creating " + path, errno));
-  }
-  return os::write_all(fd.get(), text, path);
-}
-
-/// Number behind `"key":` in runsc's state file, which is one line of JSON by Go's encoder. The
-/// spec is part of that file and may hold any text of a user; but a quote inside a JSON string is
-/// escaped, so an unescaped `"goferPid":` is a key.
-std::int64_t json_number(std::string_view text, std::string_view key) {
-  const std::size_t at = text.find(key);
-  if (at == std::string_view::npos) {
-    return 0;
-  }
-  std::int64_t value = 0;
-  const char* begin = text.data() + at + key.size();
-  static_cast<void>(std::from_chars(begin, text.data() + text.size(), value));
-  return value;
+/// What runsc's state file says, a JSON object; 0 when it can't be read.
+std::int64_t gofer_pid(std::string_view state) {
+  const core::JsonLimits limits{.bytes = kStateLimit};
+  const std::expected<core::JsonValue, core::JsonFault> root = core::parse_json(state, limits);
+  const core::JsonValue* pid = root ? root->find("goferPid") : nullptr;
+  return pid == nullptr ? 0 : pid->as_integer().value_or(0);
 }
 
 os::ProcessId process(std::int64_t pid) {
@@ -97,7 +81,7 @@ Status write_files(const Layout& layout, const Incarnation& incarnation) {
       {info + "/generation", std::to_string(incarnation.template_generation)},
       {info + "/serial", std::to_string(incarnation.serial)}};
   for (const auto& [path, text] : files) {
-    ATE_TRY(write_new(path, text, kReadable));
+    ATE_TRY(os::create_file(path, text, kReadable));
   }
   return {};
 }
@@ -162,7 +146,7 @@ Result<SandboxProcesses> read_processes(const Layout& layout) {
   const std::string id = core::kRunscContainerId;
   const std::string state_file = layout.directory + "/" + id + "_sandbox:" + id + ".state";
   if (const Result<std::string> state = os::read_file(state_file, kStateLimit)) {
-    const std::int64_t gofer = json_number(*state, "\"goferPid\":");
+    const std::int64_t gofer = gofer_pid(*state);
     if (gofer > 1) {
       found.gofer = process(gofer);
     }
@@ -172,7 +156,7 @@ Result<SandboxProcesses> read_processes(const Layout& layout) {
 
 Status write_record(const Layout& layout, const Record& record) {
   ATE_TRY(os::make_dirs(layout.directory, kPrivate));
-  return write_new(layout.record, record.netns_id + "\n" + record.cgroup + "\n", 0600);
+  return os::create_file(layout.record, record.netns_id + "\n" + record.cgroup + "\n", 0600);
 }
 
 Record read_record(const std::string& path) {

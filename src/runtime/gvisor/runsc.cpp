@@ -77,7 +77,8 @@ std::string read_log(const std::string& path, off_t from, std::size_t limit) {
   return read_range(fd.get(), start, static_cast<std::size_t>(info.st_size - start));
 }
 
-/// Value of `"msg":"..."` in one line of the JSON log, unescaped as far as a message needs.
+/// Value of `"msg":"..."` in one line of the JSON log, unescaped as far as a message needs. Not by
+/// core::parse_json: the line may be cut off.
 std::optional<std::string> log_message(std::string_view line) {
   constexpr std::string_view kKey = "\"msg\":\"";
   const std::size_t key = line.find(kKey);

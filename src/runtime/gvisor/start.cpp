@@ -74,12 +74,7 @@ Result<logs::StdioFiles> prepare(const GuestPtr& guest, const StartPlan& plan) {
     return fail(Errc::RuntimeFailed, "failpoint gvisor-leaf");
   }
   ATE_ASSIGN(guest->oci_spec, build_spec(*guest, plan));
-  const UniqueFd config(::open((guest->layout.bundle + "/config.json").c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!config) {
-    return fail(Error::from_errno("creating config.json", errno));
-  }
-  ATE_TRY(os::write_all(config.get(), guest->oci_spec, "config.json"));
+  ATE_TRY(os::create_file(guest->layout.bundle + "/config.json", guest->oci_spec, 0600));
   ATE_ASSIGN(logs::StdioFiles stdio, logs::open_stdio(guest->layout.logs, plan.container));
   guest->log_start = size_of(guest->layout.logs + "/" + plan.container + ".stderr");
   return stdio;

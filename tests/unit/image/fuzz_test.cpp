@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ate/os/fs.hpp"
 #include "image/oci.hpp"
 #include "oci_builder.hpp"
 #include "support/catch.hpp"
@@ -169,7 +170,7 @@ TEST_CASE("fuzz: no mutation of a layer leaves the root or stops the reader for 
       FAIL("round " << round << " of seed " << kSeed << " left the root");
     }
     const UniqueFd parent(::open((box.root() + "/..").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(image::remove_all(parent.get(), "root"));
+    REQUIRE(os::remove_tree_at(parent.get(), "root"));
     std::filesystem::create_directory(box.root());
   }
   INFO("rounds " << round << ", accepted " << accepted);

@@ -62,6 +62,34 @@ TEST_CASE("write_file_atomic: a failure keeps the old and removes the temporary"
           Errc::NotFound);
 }
 
+TEST_CASE("create_file: exact mode whatever the umask, never over what is there") {
+  const test::TempDir dir;
+  const mode_t before = ::umask(0077);
+  REQUIRE(os::create_file(dir.file("f"), "one", 0644));
+  ::umask(before);
+  REQUIRE(mode_of(dir.file("f")) == 0644);
+  const Status again = os::create_file(dir.file("f"), "two", 0644);
+  REQUIRE_FALSE(again);
+  REQUIRE(again.error().sys_errno() == EEXIST);
+  REQUIRE(os::read_file(dir.file("f"), 10).value() == "one");
+}
+
+TEST_CASE("list_dir_at, remove_tree_at: an O_PATH directory will do, its offset stays") {
+  const test::TempDir dir;
+  REQUIRE(os::make_dirs(dir.file("a/b"), 0755));
+  test::write_file(dir.file("a/b/f"), "x");
+  REQUIRE(::symlink("a", dir.file("link").c_str()) == 0);
+  const UniqueFd fd(::open(dir.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(os::list_dir_at(fd.get(), "x").value() == std::vector<std::string>{"a", "link"});
+  }
+  REQUIRE(os::remove_tree_at(fd.get(), "missing"));
+  REQUIRE(os::remove_tree_at(fd.get(), "link"));
+  REQUIRE(os::exists(dir.file("a/b/f")));
+  REQUIRE(os::remove_tree_at(fd.get(), "a"));
+  REQUIRE(os::list_dir_at(fd.get(), "x").value().empty());
+}
+
 TEST_CASE("make_dir: exact mode whatever the umask; an existing directory is fine, a file is not") {
   const test::TempDir dir;
   const mode_t before = ::umask(0077);
