@@ -93,6 +93,21 @@ void uid_range(Checker& check, const v1alpha1::UidRange& range) {
       start + count - 1 > kLastUid) {
     check.invalid("spec.uidRange.count", "start and count pass the last uid, 4294967293");
   }
+  if (start != 2'000'000'000 || count != 65'536) {
+    check.not_yet("spec.uidRange", "uids of micro-VMs other than the default range");
+  }
+}
+
+// Settings that nothing reads yet keep their default: a value that would be ignored is refused.
+void settings_of_later(Checker& check, const v1alpha1::NodeConfigSpec& spec) {
+  const std::string& reserve = spec.host_reserve().memory();
+  if (reserve.empty()) {
+    return;
+  }
+  const std::int64_t bytes = check.bytes("spec.hostReserve.memory", reserve, 0, kMaxBytes);
+  if (bytes >= 0 && bytes != std::int64_t{1} << 30U) {
+    check.not_yet("spec.hostReserve.memory", "a host reserve other than 1Gi");
+  }
 }
 
 }  // namespace
@@ -111,9 +126,7 @@ std::vector<Problem> validate(const v1alpha1::NodeConfig& object) {
   if (spec.sizing().require_actor_limits()) {
     check.not_yet("spec.sizing.requireActorLimits", "a declared size of actors");
   }
-  if (!spec.host_reserve().memory().empty()) {
-    check.bytes("spec.hostReserve.memory", spec.host_reserve().memory(), 0, kMaxBytes);
-  }
+  settings_of_later(check, spec);
   overhead(check, "spec.overhead.microvm", spec.overhead().microvm());
   overhead(check, "spec.overhead.gvisor", spec.overhead().gvisor());
   if (!spec.operation_wait().empty()) {

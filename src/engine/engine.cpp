@@ -99,6 +99,9 @@ async::Task<Result<VerbResult>> Engine::revert(ActorKey key, VerbOptions options
 async::Task<Result<VerbResult>> Engine::remove(ActorKey key, bool force, VerbOptions options,
                                                Caller caller) {
   const core::Command command = force ? core::Command::DeleteForce : core::Command::Delete;
+  if (force && !options.grace) {
+    options.grace = std::chrono::milliseconds(0);
+  }
   co_return co_await state_->verb(command, std::move(key), std::move(options), std::move(caller));
 }
 

@@ -1,4 +1,6 @@
 // Revert and delete: what ends a sandbox without saving it.
+#include "ate/core/units.hpp"
+#include "ate/v1alpha1/objects.pb.h"
 #include "engine/state.hpp"
 
 namespace ate::engine {
@@ -67,6 +69,16 @@ async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::
   co_return ended;
 }
 
+std::chrono::milliseconds Engine::State::termination_grace(const EntryPtr& entry) const {
+  const v1alpha1::ActorRecord& record = *entry->record();
+  const v1alpha1::TemplateRef& ref = record.actor().spec().template_();
+  const auto source =
+      templates.find_template(record.actor().metadata().atespace(), ref.name(), ref.generation());
+  const Result<std::chrono::milliseconds> grace =
+      core::parse_duration(source != nullptr ? source->spec().termination_grace() : "");
+  return grace ? *grace : std::chrono::milliseconds(0);
+}
+
 async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOptions options) {
   ATE_CO_TRY(pass_failpoint("delete-before-intent"));
   Change intent;
@@ -82,7 +94,7 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
   const GuestPtr guest = live(entry)->guest;
   if (status && guest != nullptr) {
     StageTimer timer(*run, clock, "destroy");
-    status = co_await retire(entry, guest, options.grace.value_or(std::chrono::milliseconds(0)));
+    status = co_await retire(entry, guest, options.grace.value_or(termination_grace(entry)));
   }
   if (status) {
     status = pass_failpoint("delete-after-destroy");

@@ -146,6 +146,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<Status> run_revert(EntryPtr entry, RunPtr run, core::Decision decision,
                                                VerbOptions options);
   [[nodiscard]] async::Task<Status> run_remove(EntryPtr entry, RunPtr run, VerbOptions options);
+  /// Of the actor's template: how long a delete waits between the stop signal and the kill.
+  [[nodiscard]] std::chrono::milliseconds termination_grace(const EntryPtr& entry) const;
   [[nodiscard]] async::Task<void> remove_files(EntryPtr entry, RunPtr run);
   [[nodiscard]] async::Task<void> forget(std::string uid);
 

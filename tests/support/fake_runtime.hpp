@@ -96,6 +96,7 @@ class FakeRuntime final : public runtime::Runtime {
   std::function<async::Task<void>(std::string call, std::string uid)> gate;
   Status restorable;
   bool remember_calls = true;
+  std::chrono::milliseconds last_grace{-1};  // of the last destroy
 
   [[nodiscard]] async::Task<Status> enter(std::string call, std::string uid) {
     if (remember_calls) {
@@ -256,8 +257,9 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
 
   [[nodiscard]] std::uint64_t network_bytes() override { return process_->network_bytes; }
 
-  [[nodiscard]] async::Task<Status> destroy(std::chrono::milliseconds) override {
+  [[nodiscard]] async::Task<Status> destroy(std::chrono::milliseconds graceful) override {
     const std::shared_ptr<FakeProcess> process = process_;
+    runtime_.last_grace = graceful;
     ATE_CO_TRY(co_await runtime_.enter("destroy", process->uid));
     host_.end(process, killed());
     co_return Status();

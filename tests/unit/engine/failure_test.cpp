@@ -403,6 +403,20 @@ TEST_CASE("revert: a sandbox that won't end is CRASHED; the next revert ends it"
   });
 }
 
+TEST_CASE("delete: waits for the template's terminationGrace, force for nothing") {
+  with_world([](World& w) -> async::Task<void> {
+    w.templates.templates["counter"]->mutable_spec()->set_termination_grace("7s");
+    co_await w.create("a");
+    co_await must(w.resume("a"));
+    co_await must(w.remove("a", false));
+    REQUIRE(w.runtime.last_grace == std::chrono::seconds(7));
+    co_await w.create("a");
+    co_await must(w.resume("a"));
+    co_await must(w.remove("a", true));
+    REQUIRE(w.runtime.last_grace == std::chrono::milliseconds(0));
+  });
+}
+
 TEST_CASE("delete: from every state; each failure leaves it DELETING and a retry ends it") {
   with_world([](World& w) -> async::Task<void> {
     co_await suspended_with(w, 7);
