@@ -1,11 +1,14 @@
 #include "ate/util/failpoint.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
-#include <utility>
 
 namespace ate {
 
@@ -82,6 +85,77 @@ bool failpoints_enabled() noexcept {
 }
 
 #ifdef ATE_FAILPOINTS
+namespace {
+
+std::string read_small(const std::string& path) {
+  std::array<char, 512> buffer{};
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return {};
+  }
+  const ssize_t length = ::read(file, buffer.data(), buffer.size());
+  static_cast<void>(::close(file));
+  return {buffer.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+bool write_small(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const ssize_t written = file < 0 ? -1 : ::write(file, text.data(), text.size());
+  static_cast<void>(file >= 0 && ::close(file) != 0);  // IGNORED: a test's file on a test's disk
+  return written == static_cast<ssize_t>(text.size());
+}
+
+void append_line(const std::string& path, std::string_view name) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) {
+    return;
+  }
+  const std::string line = std::string(name) + "\n";
+  // IGNORED: a line that is missing makes the sweep fail, which is loud enough.
+  static_cast<void>(::write(file, line.data(), line.size()) < 0);
+  static_cast<void>(::close(file));
+}
+
+bool act(std::string_view action) {
+  if (action == "pass") {
+    return false;
+  }
+  if (action == "error") {
+    return true;
+  }
+  static_cast<void>(::raise(action == "stall" ? SIGSTOP : SIGKILL));
+  return false;
+}
+
+/// What "name=action" asks for at `name`; empty when it is about another one.
+std::string_view action_at(std::string_view armed, std::string_view name) {
+  const std::size_t equals = armed.find('=');
+  if (armed.substr(0, equals) != name) {
+    return {};
+  }
+  return equals == std::string_view::npos ? "kill" : armed.substr(equals + 1);
+}
+
+/// The first line is the armed one. Taking it away and acting is one thread's: the one whose rename
+/// or unlink comes through.
+bool at_file(const std::string& path, std::string_view name) {
+  append_line(path + ".passed", name);
+  const std::string text = read_small(path);
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view action = action_at(std::string_view(text).substr(0, end), name);
+  if (action.empty()) {
+    return false;
+  }
+  const std::string rest = text.substr(std::min(end + 1, text.size()));
+  if (rest.empty()) {
+    return ::unlink(path.c_str()) == 0 && act(action);
+  }
+  const std::string next = path + ".next";
+  return write_small(next, rest) && ::rename(next.c_str(), path.c_str()) == 0 && act(action);
+}
+
+}  // namespace
+
 bool failpoint(std::string_view name) {
   if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
     std::abort();  // a failpoint that the sweep does not know is never tested
@@ -90,19 +164,15 @@ bool failpoint(std::string_view name) {
   if (armed == nullptr) {
     return false;
   }
-  const std::string_view text(armed);
-  const std::size_t equals = text.find('=');
-  if (text.substr(0, equals) != name) {
+  if (*armed == '@') {
+    return at_file(armed + 1, name);
+  }
+  const std::string_view action = action_at(armed, name);
+  if (action.empty()) {
     return false;
   }
-  const std::string_view action =
-      equals == std::string_view::npos ? "kill" : text.substr(equals + 1);
-  if (action == "error") {
-    static bool used = false;
-    return !std::exchange(used, true);
-  }
-  static_cast<void>(::raise(action == "stall" ? SIGSTOP : SIGKILL));
-  return false;
+  static std::atomic<bool> used = false;
+  return action == "error" ? !used.exchange(true) : act(action);
 }
 #endif
 

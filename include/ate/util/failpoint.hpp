@@ -14,8 +14,11 @@ namespace ate {
 
 /// Where the crash sweep may stop the process. `ATE_FAILPOINT=name=kill` ends it with SIGKILL at
 /// that point; `name=error` makes the function return true once, which the caller turns into an
-/// error of its own; `name=stall` stops it with SIGSTOP. Without -Dfailpoints=true: always false,
-/// and a set ATE_FAILPOINT makes the daemon refuse to start.
+/// error of its own; `name=stall` stops it with SIGSTOP. `ATE_FAILPOINT=@FILE` reads lines of
+/// the same form from FILE, so that a test arms them when it likes: only the first line counts, it
+/// is taken away when its point is passed, and FILE with the last one; `name=pass` only waits for a
+/// point. Every name that is passed is added to FILE.passed if that exists. Without
+/// -Dfailpoints=true: always false, and a set ATE_FAILPOINT makes the daemon refuse to start.
 #ifdef ATE_FAILPOINTS
 [[nodiscard]] bool failpoint(std::string_view name);
 #else
