@@ -218,6 +218,7 @@ async::Task<void> Daemon::State::start_up() {
     on_failure(std::move(reconciled).error().context("reconciling with the host"));
     co_return;
   }
+  netns.warm();
   co_await catalog.scan();
   scanned = true;
   background.spawn("selftests", run_selftests());

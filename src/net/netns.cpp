@@ -205,6 +205,10 @@ async::Task<Status> NetnsFactory::refill() {
   co_return status;
 }
 
+void NetnsFactory::warm() {
+  state_->background.spawn("netns refill", State::refill_quietly(state_));
+}
+
 async::Task<void> NetnsFactory::drain() {
   const std::shared_ptr<State> state = state_;
   state->ahead = 0;

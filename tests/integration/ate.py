@@ -51,7 +51,7 @@ def find_binary():
     return max(found)[1]
 
 
-def wait_until(condition, timeout=10.0, what="condition"):
+def wait_until(condition, timeout=10.0, what="condition", pause=POLL_SECONDS):
     """Polls `condition` until it is true and returns its value; raises TimeoutError naming `what`."""
     deadline = time.monotonic() + timeout
     while True:
@@ -60,7 +60,7 @@ def wait_until(condition, timeout=10.0, what="condition"):
             return value
         if time.monotonic() > deadline:
             raise TimeoutError("%s: not within %.1f s" % (what, timeout))
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
 
 
 class Reply:
@@ -346,7 +346,7 @@ class Daemon(Client):
             "netns": sorted(without_ids(network_namespaces(self.root))),
             "links": set(os.listdir("/sys/class/net")),
             "cgroups": cgroup_directories(self.cgroup),
-            "files": files_under(self.root),
+            "files": sorted(without_ids(files_under(self.root))),
             "fds": descriptors_of(self.process),
         }
 
@@ -413,7 +413,7 @@ def mounts_under(root):
 
 def without_ids(paths):
     """Namespaces made ahead have random names: what must stay the same is how many there are."""
-    return [re.sub(r"/netns/[0-9a-f]{8}\.", "/netns/*.", path) for path in paths]
+    return [re.sub(r"/netns/[0-9a-f]{8}\b", "/netns/*", path) for path in paths]
 
 
 def network_namespaces(root):

@@ -56,6 +56,8 @@ class NetnsFactory {
   [[nodiscard]] async::Task<Status> purge(std::string id);
   /// Fills the stock up to `ahead`.
   [[nodiscard]] async::Task<Status> refill();
+  /// Begins to fill it, so that the first one who asks need not wait either.
+  void warm();
   /// Destroys the stock and makes no more (shutdown). Pairs that were handed out stay.
   [[nodiscard]] async::Task<void> drain();
 
