@@ -469,10 +469,15 @@ def remove_cgroups(name):
 
 
 def files_under(root):
-    """Relative paths of everything below `root` but the log and SQLite's own side files."""
+    """Relative paths of everything below `root` but the log, SQLite's own side files and what a cgroup2 mount shows: the whole
+    host's hierarchy."""
     skip_names = {"noded.log", "state.db-wal", "state.db-shm"}
     found = set()
+    hierarchies = set(cgroup_mounts())
     for directory, directories, names in os.walk(root):
+        if directory in hierarchies:
+            directories.clear()
+            continue
         for name in directories + names:
             if name not in skip_names:
                 found.add(os.path.relpath(os.path.join(directory, name), root))

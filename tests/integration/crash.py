@@ -269,7 +269,7 @@ class Counter:
         self.expect(self.verb("pause"), 200)
         self.paused = self.memory
 
-    def crashed(self):
+    def ended(self):
         self.suspended()
         self.count()
         self.expect(self.verb("signal", {"signal": "KILL"}), 200, 202, 204)

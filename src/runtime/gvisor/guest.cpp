@@ -91,6 +91,9 @@ async::Task<Status> end_processes(GuestPtr guest) {
   const Result<bool> dead = co_await async::with_deadline(
       services.options.deadlines.reap, "waiting for the end of the sandbox", to_result(guest));
   ATE_CO_TRY(dead);
+  guest->dead = true;
+  // Their numbers may be those of other processes from now on.
+  services.reaper.forget(guest->processes.sandbox.pid);
   services.reaper.forget(guest->processes.gofer.pid);
   co_return Status{};
 }
@@ -252,8 +255,10 @@ async::Task<Status> end_guest(GuestPtr guest) {
     co_return Status{};
   }
   Services& services = guest->services;
-  const Status dead = co_await end_processes(guest);
-  ATE_CO_TRY(dead);
+  if (!guest->dead) {
+    const Status dead = co_await end_processes(guest);
+    ATE_CO_TRY(dead);
+  }
   if (failpoint("gvisor-killed")) {
     co_return fail(Errc::RuntimeFailed, "failpoint gvisor-killed");
   }

@@ -82,6 +82,7 @@ class Guest {
   SandboxExit exit;
   bool killing = false;
   bool paused = false;
+  bool dead = false;  // its processes are reaped: they can't be waited for again
   bool gone = false;  // destroy() has done its work
 };
 

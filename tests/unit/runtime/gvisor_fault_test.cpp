@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "ate/util/failpoint.hpp"
 #include "runtime/gvisor/trial.hpp"
 #include "runtime/world.hpp"
 #include "support/run_coro.hpp"
@@ -177,6 +178,32 @@ TEST_CASE(
     REQUIRE_FALSE(resumed);
     const Status ended = co_await sandbox.destroy(std::chrono::milliseconds(0));
     REQUIRE(ended);
+  });
+}
+
+// case T13
+TEST_CASE("gvisor faults: an end that fails half way is done by the next try") {
+  if (!failpoints_enabled()) {
+    WARN("skipped: built without failpoints");
+    return;
+  }
+  with_fake([](FakeHost& host) -> async::Task<void> {
+    const std::string armed = host.ground.dir.file("armed");
+    ::setenv("ATE_FAILPOINT", ("@" + armed).c_str(), 1);
+    std::int64_t serial = 1;
+    for (const char* name :
+         {"gvisor-kill", "gvisor-killed", "gvisor-leaf-removed", "gvisor-removed"}) {
+      INFO(name);
+      const Result<SandboxPtr> sandbox = co_await host.boot(serial++);
+      REQUIRE(sandbox);
+      write_file(armed, std::string(name) + "=error");
+      const Status first = co_await (*sandbox)->destroy(std::chrono::milliseconds(0));
+      CHECK_FALSE(first);
+      const Status second = co_await (*sandbox)->destroy(std::chrono::milliseconds(0));
+      CHECK(second);
+    }
+    ::unsetenv("ATE_FAILPOINT");
+    std::filesystem::remove(armed);
   });
 }
 
