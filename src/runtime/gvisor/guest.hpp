@@ -38,10 +38,11 @@ struct Services {
   const core::Paths& paths;
   GvisorOptions options;
   Runsc runsc;
-  async::TaskScope watchers;  // each waits for the end of one sandbox
+  async::TaskScope watchers;  // each waits for the end of one sandbox, or brings it about
   async::TaskScope teardown;  // networks of sandboxes that are gone
   // What this process holds, so that observe() leaves it out. Touched on the loop only.
   std::set<GuestKey> alive;
+  std::set<std::string> undead;  // actors of which a failed start left what would not end yet
   std::set<std::string> networks;
 };
 

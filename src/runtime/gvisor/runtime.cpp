@@ -329,6 +329,9 @@ async::Task<Status> GvisorRuntime::purge(Leftover leftover) {
 }
 
 async::Task<Status> GvisorRuntime::forget_actor(std::string uid) {
+  if (services_.undead.contains(uid)) {
+    co_return fail(Errc::RuntimeFailed, "a sandbox of actor " + uid + " would not end yet");
+  }
   auto job = [this, uid]() { return os::remove_tree(services_.paths.actor(uid)); };
   co_return co_await async::run_blocking(services_.context, job);
 }

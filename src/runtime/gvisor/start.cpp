@@ -201,6 +201,18 @@ async::Task<Result<Outcome>> launch(GuestPtr guest, std::shared_ptr<StartPlan> p
   co_return outcome;
 }
 
+constexpr std::chrono::seconds kEndAgain(2);
+
+/// Nobody else knows of a sandbox whose start failed: it is ended here, however long that takes.
+async::Task<void> end_later(GuestPtr guest) {
+  Status ended = fail(Errc::Internal, "not tried yet");
+  while (!ended) {
+    co_await async::sleep_for(kEndAgain);
+    ended = co_await end_guest(guest);
+  }
+  guest->services.undead.erase(guest->incarnation.uid);
+}
+
 /// A failed start may leave a sandbox behind that no pid file names: it is ended through the leaf,
 /// or by its command line.
 async::Task<Result<GuestPtr>> give_up(GuestPtr guest, Error error) {
@@ -210,6 +222,9 @@ async::Task<Result<GuestPtr>> give_up(GuestPtr guest, Error error) {
   }
   const Status ended = co_await end_guest(guest);
   if (!ended) {
+    guest->services.undead.insert(guest->incarnation.uid);
+    // IGNORED: while the daemon stops it is dropped unstarted; the next start finds the sandbox.
+    static_cast<void>(guest->services.watchers.spawn("end of a failed start", end_later(guest)));
     co_return fail(Error(error.code(), error.message() + "; moreover cleaning up failed: " +
                                            ended.error().message()));
   }
@@ -224,6 +239,11 @@ async::Task<Result<GuestPtr>> try_start(Services& services, std::shared_ptr<Star
     co_await release_network(services, plan->netns);
     co_return fail(Errc::Internal, "incarnation " + key.first + "/" + std::to_string(key.second) +
                                        " exists already");
+  }
+  if (services.undead.contains(key.first)) {
+    co_await release_network(services, plan->netns);
+    co_return fail(Errc::RuntimeFailed,
+                   "an earlier sandbox of this actor would not end yet; it is tried again");
   }
   auto guest = std::make_shared<Guest>(services, plan->incarnation, plan->netns);
   guest->container = plan->container;

@@ -207,6 +207,36 @@ TEST_CASE("gvisor faults: an end that fails half way is done by the next try") {
   });
 }
 
+TEST_CASE("gvisor faults: a failed start that can't be undone is undone later, never two at once") {
+  if (!failpoints_enabled()) {
+    WARN("skipped: built without failpoints");
+    return;
+  }
+  with_fake([](FakeHost& host) -> async::Task<void> {
+    const std::string armed = host.ground.dir.file("armed");
+    ::setenv("ATE_FAILPOINT", ("@" + armed).c_str(), 1);
+    write_file(armed, "gvisor-started=error\ngvisor-kill=error");
+    const Result<SandboxPtr> failed = co_await host.boot(1);
+    REQUIRE_FALSE(failed);
+    const Result<SandboxPtr> early = co_await host.boot(2);
+    REQUIRE_FALSE(early);
+    CHECK(early.error().message().find("would not end yet") != std::string::npos);
+    const Status busy = co_await host.runtime->forget_actor(kUid);
+    CHECK_FALSE(busy);
+    Status forgotten = busy;
+    while (!forgotten) {  // bounded by the limit of the whole case
+      co_await async::sleep_for(std::chrono::milliseconds(20));
+      forgotten = co_await host.runtime->forget_actor(kUid);
+    }
+    const Result<SandboxPtr> booted = co_await host.boot(3);
+    REQUIRE(booted);
+    const Status ended = co_await (*booted)->destroy(std::chrono::milliseconds(0));
+    CHECK(ended);
+    ::unsetenv("ATE_FAILPOINT");
+    std::filesystem::remove(armed);
+  });
+}
+
 TEST_CASE("gvisor faults: a restore of the EOF class is tried twice, others once") {
   // case T22
   with_fake([](FakeHost& host) -> async::Task<void> {
