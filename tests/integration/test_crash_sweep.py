@@ -7,16 +7,23 @@ call tells a proper problem, the actor is in a listed state, the next try works,
 Which failpoints a step passes is found by a run of it that nothing disturbs; the last test checks that all were had.
 """
 
-import os
 import unittest
 
 import ate
 import crash
 
-# Not of an actor's life: the test that kills (or fails) there.
+# Not of an actor's life: the test that kills there.
+START = "test_crash_random.py, Start"
 ELSEWHERE = {
-    "image-helper-confined": "tests/unit/image/helper_test.cpp and Images below: the helper dies, not the daemon",
-    "image-helper-layer": "tests/unit/image/store_test.cpp and Images below: the helper dies, not the daemon",
+    "image-helper-confined": START,  # the helper dies, not the daemon
+    "image-helper-layer": START,
+    "image-commit-before": START,
+    "image-commit-after": START,
+    "asset-before-rename": START,
+    "reconcile-after-purge": START,
+    "reconcile-after-commit": START,
+    # A suspend that fails unpauses; killed there, the actor is found SUSPENDING as at every point before.
+    "gvisor-unpause": "the errors of this sweep, and UnpauseKill",
 }
 covered = {"kill": set(), "error": set()}
 steps_done = {"kill": set(), "error": set()}
@@ -83,7 +90,7 @@ CHAINS = {
 
 
 class Sweep(unittest.TestCase):
-    action = "kill"
+    current = None
 
     def rig(self):
         self.stop_rig()
@@ -93,7 +100,7 @@ class Sweep(unittest.TestCase):
         return self.current
 
     def stop_rig(self):
-        if getattr(self, "current", None) is not None:
+        if self.current is not None:
             self.current.close()
             self.current = None
 
@@ -225,6 +232,34 @@ def add(base, step):
 for each in STEPS:
     add(Kill, each)
     add(Fail, each)
+
+
+class UnpauseKill(Sweep):
+    def test_killed_while_a_failed_suspend_is_undone(self):
+        rig = self.rig()
+        counter = crash.Counter(rig)
+        counter.suspended()
+        counter.count()
+        rig.arm("gvisor-paused=error", "gvisor-unpause=kill")
+        with self.assertRaises(crash.Died):
+            counter.verb("suspend")
+        self.assertEqual(rig.daemon.wait_exit(), -9)
+        rig.start()
+        rig.check_records()
+        rig.check_clean()
+        self.go_on(counter, next(step for step in STEPS if step.name == "suspend"))
+
+
+class Whole(unittest.TestCase):
+    """Runs after the others: every failpoint of the binary was had by one of them."""
+
+    def test_every_failpoint_was_tried(self):
+        if any(len(done) < len(STEPS) for done in steps_done.values()):
+            self.skipTest("only some steps were run")
+        names = set(crash.failpoints())
+        self.assertEqual(names - covered["kill"] - set(ELSEWHERE), set(), "never killed at")
+        self.assertEqual(names - covered["error"] - set(ELSEWHERE), set(), "never failed at")
+        self.assertEqual(set(ELSEWHERE) - names, set(), "no such failpoint")
 
 
 if __name__ == "__main__":
