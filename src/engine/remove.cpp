@@ -26,12 +26,12 @@ async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::
     StageTimer timer(*run, clock, "destroy");
     ended = co_await retire(entry, guest, options.grace.value_or(std::chrono::milliseconds(0)));
     timer.stop();
-    if (!ended && decision.at_once) {
-      co_return ended;  // nothing has changed: what is left of its sandbox is in the way
-    }
   }
   if (ended) {
     ended = pass_failpoint("revert-after-destroy");
+  }
+  if (!ended && decision.at_once) {
+    co_return ended;  // nothing has changed: what is left of its sandbox is in the way
   }
   core::Ending ending;
   ending.state = core::State::Reverting;

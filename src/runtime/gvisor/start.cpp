@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <string_view>
@@ -201,13 +202,16 @@ async::Task<Result<Outcome>> launch(GuestPtr guest, std::shared_ptr<StartPlan> p
   co_return outcome;
 }
 
-constexpr std::chrono::seconds kEndAgain(2);
+constexpr std::chrono::milliseconds kEndAgain(100);
+constexpr std::chrono::milliseconds kEndAgainMost(5000);
 
 /// Nobody else knows of a sandbox whose start failed: it is ended here, however long that takes.
 async::Task<void> end_later(GuestPtr guest) {
   Status ended = fail(Errc::Internal, "not tried yet");
+  std::chrono::milliseconds pause = kEndAgain;
   while (!ended) {
-    co_await async::sleep_for(kEndAgain);
+    co_await async::sleep_for(pause);
+    pause = std::min(2 * pause, kEndAgainMost);
     ended = co_await end_guest(guest);
   }
   guest->services.undead.erase(guest->incarnation.uid);
