@@ -43,7 +43,7 @@ class EngineReferences final : public objects::References {
   const engine::Engine& engine_;
 };
 
-engine::Options engine_options(const Config& config, const Host& host) {
+engine::Options engine_options(const core::Paths& paths, const Config& config, const Host& host) {
   engine::Options out;
   out.operation_wait = config.operation_wait;
   out.boot_id = host.boot_id;
@@ -52,6 +52,7 @@ engine::Options engine_options(const Config& config, const Host& host) {
   out.gvisor_overhead_fixed = config.gvisor_overhead.fixed_bytes;
   out.gvisor_overhead_per_vcpu = config.gvisor_overhead.per_vcpu_bytes;
   out.gvisor_overhead_percent = config.gvisor_overhead.percent;
+  out.log_directory = [paths](const std::string& uid) { return paths.actor_logs(uid); };
   out.render_error = [](const Error& error, const std::string& instance,
                         const std::string& request_id) {
     return api::problem_document(error, instance, request_id);
@@ -124,7 +125,7 @@ struct Daemon::State {
             }),
         templates(catalog),
         engine(loop, *store, templates, snapshots, {{"gvisor", gvisor.get()}}, clock, logger,
-               engine_options(node, host)),
+               engine_options(paths, node, host)),
         references(engine),
         selftests(catalog, {{"gvisor", gvisor.get()}}, logger),
         backend(engine, catalog, *store, paths, backend_node()),
@@ -223,6 +224,7 @@ async::Task<void> Daemon::State::start_up() {
   scanned = true;
   background.spawn("selftests", run_selftests());
   background.spawn("housekeeping", engine.housekeeping());
+  background.spawn("log-bounds", engine.bound_logs());
   background.spawn("watch", catalog.watch());
 }
 

@@ -47,6 +47,10 @@ async::Task<void> Engine::housekeeping() {
   co_await state_->housekeeping();
 }
 
+async::Task<void> Engine::bound_logs() {
+  co_await state_->bound_logs();
+}
+
 async::Task<void> Engine::stop(std::chrono::milliseconds grace) {
   co_await state_->stop(grace);
 }

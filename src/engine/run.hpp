@@ -36,6 +36,8 @@ class Run final : public runtime::StageSink {
 
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
 
+  [[nodiscard]] const std::string& actor_uid() const noexcept { return actor_.uid(); }
+
   [[nodiscard]] core::Command command() const noexcept { return command_; }
 
   [[nodiscard]] const Caller& caller() const noexcept { return caller_; }

@@ -169,6 +169,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   void idle_check(const EntryPtr& entry, SteadyTime now);
   [[nodiscard]] async::Task<void> housekeeping();
   [[nodiscard]] async::Task<void> tick();
+  // log_bounds.cpp
+  [[nodiscard]] async::Task<void> bound_logs();
+  [[nodiscard]] std::set<std::string> writers() const;
   [[nodiscard]] async::Task<void> retry_leftovers();
 
   // wake.cpp

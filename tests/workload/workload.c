@@ -7,6 +7,11 @@
 //   /alloc?mib=       touches that much memory               /random          16 bytes of /dev/urandom in hex
 //   /exit?code=       ends with that code                    /abort           ends by SIGABRT
 //   /slow?ms=         answers after a while                  /time            seconds since 1970
+// and what a hostile one does:
+//   /flood            prints for ever                        /forks?n=        that many children that sleep
+//   /raw?kind=        answers no HTTP (see raw())            /ignore          ignores SIGTERM
+//   /stdout?do=       truncate, hole, seek, reopen           /deaf            closes the listening socket
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -22,6 +27,7 @@
 #include <unistd.h>
 
 static unsigned long counter;
+static int listening = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int write_all(int fd, const void *data, size_t size) {
@@ -134,6 +140,77 @@ static void big(int fd, unsigned long long bytes) {
   }
 }
 
+static void *flood(void *unused) {
+  static char text[65536];
+  (void)unused;
+  memset(text, 'y', sizeof text);
+  for (size_t i = 79; i < sizeof text; i += 80) {
+    text[i] = '\n';
+  }
+  while (write_all(1, text, sizeof text) == 0) {
+  }
+  return NULL;
+}
+
+// Breaks the rules of HTTP in the way that `kind` names.
+static void raw(int fd, const char *kind) {
+  static const char *const texts[][2] = {
+      {"garbage", "\x16\x03\x01 this is no HTTP\r\n\r\n"},
+      {"half", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"},
+      {"nothing", ""},
+      {"smuggle", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+      {"split", "HTTP/1.1 200 OK\r\nX-A: b\nX-C: d\r\rX-E: f\r\nContent-Length: 0\r\n\r\n"},
+      {"status", "HTTP/1.1 99999 OK\r\nContent-Length: 0\r\n\r\n"},
+      {"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nabc"},
+      {"upgrade", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"},
+      {"length", "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc"},
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+    if (strcmp(kind, texts[i][0]) == 0) {
+      write_all(fd, texts[i][1], strlen(texts[i][1]));
+    }
+  }
+  if (strcmp(kind, "never") == 0) {
+    pause();
+  }
+  char line[1024];
+  memset(line, 'h', sizeof line);
+  memcpy(line, "X-Header: ", 10);
+  memcpy(line + sizeof line - 2, "\r\n", 2);
+  const char *start = strcmp(kind, "continue") == 0 ? "HTTP/1.1 100 Continue\r\n\r\n" : "HTTP/1.1 200 OK\r\n";
+  if (strcmp(kind, "headers") == 0 || strcmp(kind, "continue") == 0) {
+    do {
+      if (kind[0] == 'h' && write_all(fd, start, strlen(start)) == 0) {
+        start = "";
+      }
+    } while (write_all(fd, kind[0] == 'h' ? line : start, kind[0] == 'h' ? sizeof line : strlen(start)) == 0);
+  }
+}
+
+static void stdout_trick(const char *what) {
+  if (strcmp(what, "truncate") == 0) {
+    if (ftruncate(1, 0) != 0) {
+      perror("ftruncate");
+    }
+    if (ftruncate(1, 1LL << 40) != 0) {
+      perror("ftruncate");
+    }
+  } else if (strcmp(what, "hole") == 0) {
+    if (fallocate(1, 0, 0, 1LL << 33) != 0) {
+      perror("fallocate");
+    }
+  } else if (strcmp(what, "seek") == 0) {
+    if (pwrite(1, "far away\n", 9, 1LL << 40) != 9) {
+      perror("pwrite");
+    }
+  } else if (strcmp(what, "reopen") == 0) {
+    const int again = open("/proc/self/fd/1", O_RDWR | O_TRUNC);
+    if (again < 0 || write_all(again, "opened again\n", 13) != 0) {
+      perror("open");
+    }
+  }
+}
+
 static void handle(int fd) {
   static __thread char head[65536];
   size_t used = 0;
@@ -233,6 +310,38 @@ static void handle(int fd) {
   } else if (is(target, "/exit")) {
     parameter(target, "code", value, sizeof value);
     _exit(atoi(value));
+  } else if (is(target, "/flood")) {
+    pthread_t thread;
+    n = snprintf(body, sizeof body, "%d\n", pthread_create(&thread, NULL, flood, NULL));
+  } else if (is(target, "/raw")) {
+    parameter(target, "kind", value, sizeof value);
+    raw(fd, value);
+    return;
+  } else if (is(target, "/forks")) {
+    parameter(target, "n", value, sizeof value);
+    int made = 0;
+    for (int wanted = atoi(value); made < wanted; ++made) {
+      const pid_t child = fork();
+      if (child == 0) {
+        for (;;) {
+          pause();
+        }
+      }
+      if (child < 0) {
+        break;
+      }
+    }
+    n = snprintf(body, sizeof body, "%d\n", made);
+  } else if (is(target, "/ignore")) {
+    signal(SIGTERM, SIG_IGN);
+    n = snprintf(body, sizeof body, "ok\n");
+  } else if (is(target, "/stdout")) {
+    parameter(target, "do", value, sizeof value);
+    stdout_trick(value);
+    n = snprintf(body, sizeof body, "ok\n");
+  } else if (is(target, "/deaf")) {
+    close(listening);
+    n = snprintf(body, sizeof body, "ok\n");
   } else if (is(target, "/abort")) {
     abort();
   } else {
@@ -269,6 +378,7 @@ int main(int argc, char **argv) {
     perror("listen");
     return 1;
   }
+  listening = listener;
   printf("listening\n");
   fflush(stdout);
   pthread_attr_t attributes;
@@ -277,6 +387,9 @@ int main(int argc, char **argv) {
   pthread_attr_setstacksize(&attributes, 256 * 1024);
   for (;;) {
     const int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (client < 0 && errno == EBADF) {
+      pause();  // deaf on purpose
+    }
     pthread_t thread;
     if (client >= 0 && pthread_create(&thread, &attributes, worker, (void *)(intptr_t)client) != 0) {
       close(client);

@@ -47,6 +47,11 @@ struct Options {
   std::size_t parked_per_actor = 64;
   std::chrono::milliseconds dial_timeout{5'000};
   std::chrono::milliseconds tick{1'000};  // of housekeeping
+  // Output of actors: their log directories (unset: none), what is kept of each file, how often
+  // they are looked at. An actor that floods is looked at more often.
+  std::function<std::string(const std::string& uid)> log_directory;
+  std::int64_t log_bytes = 16LL << 20;
+  std::chrono::milliseconds log_period{250};
   std::size_t keep_operations = 10'000;
   std::size_t keep_events = 100'000;
   std::string boot_id;
@@ -121,6 +126,8 @@ class Engine {
   [[nodiscard]] async::Task<Status> reconcile();
   /// Idle policy, restart back-off, trimming; until cancelled.
   [[nodiscard]] async::Task<void> housekeeping();
+  /// Keeps the output files of actors that run, start or end short; until cancelled.
+  [[nodiscard]] async::Task<void> bound_logs();
   /// Refuses new verbs, waits for running operations at most `grace`. Running actors are left
   /// alone.
   [[nodiscard]] async::Task<void> stop(std::chrono::milliseconds grace);

@@ -26,6 +26,11 @@ struct StdioFiles {
 /// freed. The file's size and the offsets of what stays do not change. NotFound when missing.
 [[nodiscard]] Result<std::int64_t> bound_file(const std::string& path, std::int64_t keep_bytes);
 
+/// The same for every container's files in a directory. A directory that is missing has nothing to
+/// shorten.
+[[nodiscard]] Result<std::int64_t> bound_directory(const std::string& directory,
+                                                   std::int64_t keep_bytes);
+
 struct ReadOptions {
   std::string container;         // "" = the only one
   std::string stream;            // "" = both, "stdout", "stderr"

@@ -257,3 +257,16 @@ TEST_CASE("logs: no output and no such container are NotFound, several need a na
   CHECK_THAT(several.error().message(), Contains("main, other"));
   CHECK(logs::bound_file(dir.file("logs/none.stdout"), 1).error().code() == Errc::NotFound);
 }
+
+TEST_CASE("logs: space that an actor only allocated in its output goes too") {
+  const TempDir dir;
+  const logs::StdioFiles files = open(dir);
+  append(files.out.get(), "before\n");
+  if (::fallocate(files.out.get(), 0, 0, 64LL << 20) != 0) {
+    return;  // this file system has no such thing
+  }
+  append(files.out.get(), "after\n");
+  CHECK(logs::bound_directory(dir.file("logs"), 1 << 20).value() > 60LL << 20);
+  CHECK(logs::bound_directory(dir.file("logs"), 1 << 20).value() == 0);
+  CHECK(logs::bound_directory(dir.file("none"), 1 << 20).value() == 0);
+}
