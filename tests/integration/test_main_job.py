@@ -216,6 +216,19 @@ class MainJob(scenario.Case):
         self.assertEqual([item["type"] for item in events if item["type"].startswith("actor.")][-1], "actor.deleted")
 
 
+class Gofer(scenario.Case):
+    def test_a_gofer_that_dies_alone_takes_its_actor_along(self):
+        self.create()
+        self.verb("c1", "resume")
+        gofers = [(pid, start) for pid, start, line in ate.processes_of(self.daemon.root) if line.startswith("runsc-gofer")]
+        self.assertEqual(len(gofers), 1)
+        ate.kill_exact(*gofers[0])
+        self.daemon.wait_state("c1", "CRASHED", 10)
+        self.assertIn("gofer", self.daemon.actor("c1")["status"]["message"])
+        self.verb("c1", "revert")
+        self.delete()
+
+
 class Restart(scenario.Case):
     def test_stop_leaves_actors_alone_and_the_next_start_marks_them(self):
         self.create("run")

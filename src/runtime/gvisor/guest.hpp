@@ -82,6 +82,7 @@ class Guest {
   async::Event ended;
   SandboxExit exit;
   bool killing = false;
+  bool gofer_lost = false;  // the gofer ended first: we ended the sandbox for it
   bool paused = false;
   bool dead = false;  // its processes are reaped: they can't be waited for again
   bool gone = false;  // destroy() has done its work

@@ -106,6 +106,12 @@ SandboxExit classify(const Guest& guest, const async::ChildExit& status) {
     exit.detail = "ended by the daemon";
     return exit;
   }
+  if (guest.gofer_lost && guest.leaf.oom_kills() <= 0) {  // an OOM kill takes both at once
+    exit.cause = SandboxExit::Cause::SandboxCrash;
+    exit.signal = status.signal;
+    exit.detail = "the gofer, which serves the sandbox's files, ended before it";
+    return exit;
+  }
   const std::string panic = last_words(guest.layout.panic_log, 0, 512);
   if (status.signal == 0) {
     // runsc passes the application's code on, 128 + signal when one killed it.
@@ -162,6 +168,25 @@ async::Task<void> watch_end(GuestPtr guest) {
   guest->ended.set();
 }
 
+/// The gofer ends with its sandbox. One that ends first leaves a sandbox that runs on and hangs at
+/// its next file: it is ended too (reliability.md F4).
+async::Task<void> watch_gofer(GuestPtr guest) {
+  const async::ChildExit exit = co_await guest->services.reaper.wait(guest->processes.gofer.pid);
+  // Its own way to end is to return when the sandbox has gone. A sandbox whose gofer was killed
+  // ends too, mostly by itself and with the code of an application that was killed.
+  guest->gofer_lost = exit.signal != 0 && !guest->killing && !guest->ended.is_set();
+  constexpr std::chrono::seconds kTogether(1);
+  const bool ended = co_await guest->ended.wait_for(kTogether);
+  if (ended || guest->killing) {
+    co_return;
+  }
+  if (const Result<UniqueFd> sandbox = os::open_process(guest->processes.sandbox)) {
+    guest->gofer_lost = true;
+    // IGNORED: one that can't be killed is ended with its actor.
+    static_cast<void>(os::send_signal(*sandbox, SIGKILL).has_value());
+  }
+}
+
 Status adopt_processes(const GuestPtr& guest) {
   ATE_ASSIGN(guest->processes, read_processes(guest->layout));
   Services& services = guest->services;
@@ -174,6 +199,10 @@ Status adopt_processes(const GuestPtr& guest) {
       ::open(("/proc/" + std::to_string(guest->processes.sandbox.pid) + "/net/dev").c_str(),
              O_RDONLY | O_CLOEXEC));
   if (!services.watchers.spawn("sandbox watcher", watch_end(guest))) {
+    return fail(Errc::Unavailable, "the daemon is stopping");
+  }
+  if (guest->processes.gofer.start_time != 0 &&
+      !services.watchers.spawn("gofer watcher", watch_gofer(guest))) {
     return fail(Errc::Unavailable, "the daemon is stopping");
   }
   return {};
