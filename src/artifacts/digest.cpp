@@ -75,19 +75,6 @@ Result<std::string> sha256_descriptor(int fd, const std::string& name) {
   }
 }
 
-Result<std::string> sha256_file(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat info{};
-  if (!file || ::fstat(file.get(), &info) != 0) {
-    return fail(Error::from_errno("open " + path, errno,
-                                  errno == ENOENT ? Errc::NotFound : Errc::Internal));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return fail(Errc::Internal, path + " is not a regular file");
-  }
-  return sha256_descriptor(file.get(), path);
-}
-
 std::string sha256_text(const std::string& text) {
   return image::sha256_hex(text);
 }

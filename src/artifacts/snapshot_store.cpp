@@ -305,7 +305,7 @@ async::Task<Result<SnapshotStore::Opened>> SnapshotStore::open(std::string id,
 async::Task<Status> SnapshotStore::verify_payload(Opened opened) {
   const std::shared_ptr<State> state = state_;
   auto verifier = std::make_shared<Verifier>(opened.directory, opened.manifest);
-  std::function<Result<bool>()> work = [verifier] { return verifier->step(); };
+  const std::function<Result<bool>()> work = [verifier] { return verifier->step(); };
   for (;;) {
     ATE_CO_ASSIGN(const bool more, co_await async::run_blocking(state->context, work));
     if (!more) {

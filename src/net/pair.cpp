@@ -94,7 +94,7 @@ Status disable_ipv6() {
 
 /// Moves this thread into a new namespace and gives it the name `path`, which must be free.
 Result<Half> enter_new(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
   if (!file) {
     return fail(Error::from_errno("create " + path, errno,
                                   errno == EEXIST ? Errc::AlreadyExists : Errc::Internal));
@@ -227,7 +227,7 @@ Result<NetnsPair> make_pair_here(const std::string& directory, const std::string
   pair.id = id;
   pair.sandbox_path = sandbox_name(directory, id);
   pair.router_path = router_name(directory, id);
-  ATE_ASSIGN(Half sandbox, enter_new(pair.sandbox_path));
+  ATE_ASSIGN(const Half sandbox, enter_new(pair.sandbox_path));
   ATE_ASSIGN(Half router, enter_new(pair.router_path));
 
   NetlinkBatch router_batch;

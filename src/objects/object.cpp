@@ -163,10 +163,6 @@ void fill_defaults(Message& object) {
   with_kind(object, [](auto& typed) { core::apply_defaults(typed); });
 }
 
-void clear_status(Message& object) {
-  with_kind(object, [](auto& typed) { typed.clear_status(); });
-}
-
 std::string spec_bytes(const Message& object) {
   return with_kind(object, [](const auto& typed) { return codec::canonical_bytes(typed.spec()); });
 }

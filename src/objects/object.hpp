@@ -49,7 +49,6 @@ struct Key {
 
 [[nodiscard]] std::vector<Problem> validate_object(const Message& object);
 void fill_defaults(Message& object);
-void clear_status(Message& object);
 /// Deterministic bytes of the spec alone.
 [[nodiscard]] std::string spec_bytes(const Message& object);
 /// Digest of the spec with what it pins (images, assets): a new one is a new generation.

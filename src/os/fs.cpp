@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -223,17 +222,6 @@ Status fsync_path(const std::string& path) {
   return sync_descriptor(fd, path);
 }
 
-Status sync_filesystem(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    return fail(path_error("open", path, errno));
-  }
-  if (::syncfs(fd.get()) != 0) {
-    return fail(path_error("sync the file system of", path, errno));
-  }
-  return {};
-}
-
 Status rename_durably(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     return fail(path_error("rename", from + " to " + to, errno));
@@ -243,14 +231,6 @@ Status rename_durably(const std::string& from, const std::string& to) {
     ATE_TRY(fsync_path(parent_dir(from)));
   }
   return {};
-}
-
-Result<std::uint64_t> free_bytes(const std::string& path) {
-  struct statvfs info{};
-  if (::statvfs(path.c_str(), &info) != 0) {
-    return fail(path_error("statvfs", path, errno));
-  }
-  return static_cast<std::uint64_t>(info.f_bavail) * static_cast<std::uint64_t>(info.f_frsize);
 }
 
 Result<bool> is_same_filesystem(const std::string& a, const std::string& b) {

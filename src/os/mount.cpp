@@ -109,10 +109,6 @@ Status bind_mount(const std::string& source, const std::string& target) {
   return {};
 }
 
-Status make_read_only(const std::string& target) {
-  return change("none", target, MS_REMOUNT | MS_BIND | MS_RDONLY, "make read-only");
-}
-
 Status make_private(const std::string& target) {
   return change("none", target, MS_PRIVATE, "make private");
 }

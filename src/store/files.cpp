@@ -160,7 +160,7 @@ Result<UniqueFd> take_lock(const std::string& path) {
 
 Result<Found> inspect(const std::string& path) {
   // Opened and closed before SQLite opens it, never while it is open (POSIX locks).
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file) {
     if (errno != ENOENT) {
       return fail(Error::from_errno("opening " + path, errno));

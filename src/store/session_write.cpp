@@ -81,7 +81,7 @@ void Session::note_failure(const Error& error) {
 }
 
 void Session::write(std::span<Write* const> group) {
-  if (Status usable = refuse_if_broken(); !usable) {
+  if (const Status usable = refuse_if_broken(); !usable) {
     for (Write* write : group) {
       write->result = usable;
     }

@@ -78,7 +78,8 @@ class SqliteStore final : public Store {
   }
 
   async::Task<Status> trim(std::size_t keep_operations, std::size_t keep_events) override {
-    std::function<Result<bool>(Session&)> work = [keep_operations, keep_events](Session& session) {
+    const std::function<Result<bool>(Session&)> work = [keep_operations,
+                                                        keep_events](Session& session) {
       return session.trim_some(keep_operations, keep_events);
     };
     for (;;) {

@@ -13,8 +13,7 @@ class SnapshotManifest;
 
 namespace ate::artifacts {
 
-/// SHA-256 of a regular file, as lower-case hex. Blocking: call on the pool.
-[[nodiscard]] Result<std::string> sha256_file(const std::string& path);
+/// SHA-256 as lower-case hex.
 [[nodiscard]] std::string sha256_text(const std::string& text);
 
 /// Content-addressed copies of what a snapshot needs to be restored (runsc now; VMM, kernel later):

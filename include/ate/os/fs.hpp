@@ -66,17 +66,9 @@ namespace ate::os {
 
 /// fsync of a file or directory.
 [[nodiscard]] Status fsync_path(const std::string& path);
-/// fsync of every file and directory of a tree, symbolic links not followed. One disk flush each:
-/// for a handful of files.
-[[nodiscard]] Status fsync_tree(const std::string& path);
-/// syncfs of the file system of `path`: for trees of thousands of files.
-[[nodiscard]] Status sync_filesystem(const std::string& path);
-
 /// rename(2) within one directory or across, then fsync of both parents.
 [[nodiscard]] Status rename_durably(const std::string& from, const std::string& to);
 
-/// Bytes that we may still write (f_bavail) on the file system of `path`.
-[[nodiscard]] Result<std::uint64_t> free_bytes(const std::string& path);
 [[nodiscard]] Result<bool> is_same_filesystem(const std::string& a, const std::string& b);
 
 /// False for missing and for unreadable.

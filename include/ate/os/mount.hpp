@@ -27,8 +27,6 @@ struct MountEntry {
 
 /// Binds `source` (file or directory) over `target`.
 [[nodiscard]] Status bind_mount(const std::string& source, const std::string& target);
-/// Remounts a bind mount read-only.
-[[nodiscard]] Status make_read_only(const std::string& target);
 /// Keeps what is mounted below `target` out of other mount namespaces, and theirs out of ours.
 [[nodiscard]] Status make_private(const std::string& target);
 /// MNT_DETACH without following a final symbolic link; ok when nothing is mounted there.

@@ -191,16 +191,4 @@ async::Task<Result<Outcome>> Runsc::run(Command command) {
   co_return outcome;
 }
 
-async::Task<Status> Runsc::check(Command command) {
-  const std::string what = command.what;
-  Result<Outcome> outcome = co_await run(std::move(command));
-  if (!outcome) {
-    co_return fail(std::move(outcome).error());
-  }
-  if (!outcome->ok()) {
-    co_return fail(command_error(what, *outcome));
-  }
-  co_return Status{};
-}
-
 }  // namespace ate::runtime::gvisor

@@ -41,8 +41,6 @@ class Runsc {
   /// Spawns, waits, collects. At the deadline the command's process group is killed and reaped;
   /// DeadlineExceeded. A command that ran and failed is an Outcome, not an error.
   [[nodiscard]] async::Task<Result<Outcome>> run(Command command);
-  /// The same, a failed command being RuntimeFailed with its message (DiskFull on ENOSPC).
-  [[nodiscard]] async::Task<Status> check(Command command);
 
  private:
   async::Context& context_;

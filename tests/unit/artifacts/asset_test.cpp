@@ -135,12 +135,3 @@ TEST_CASE("asset: a source that changed is hashed again") {
   CHECK(first == kDigest);
   CHECK(second != first);
 }
-
-TEST_CASE("asset: sha256_file of files and what is none") {
-  const TempDir dir;
-  write_file(dir.file("a"), std::string(3'000'000, 'a'));
-  CHECK(artifacts::sha256_file(dir.file("a")).value() ==
-        artifacts::sha256_text(std::string(3'000'000, 'a')));
-  CHECK(artifacts::sha256_file(dir.file("b")).error().code() == Errc::NotFound);
-  CHECK_FALSE(artifacts::sha256_file(dir.path()).has_value());
-}

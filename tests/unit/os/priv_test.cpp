@@ -156,16 +156,14 @@ TEST_CASE("spawn: netns_fd is where the child lives, ours stays") {
   REQUIRE(output_of(plan) == ours);
 }
 
-TEST_CASE("mounts: bind, read-only, listed, unmounted from the top; not mounted is fine") {
+TEST_CASE("mounts: bind, listed, unmounted from the top; not mounted is fine") {
   const test::TempDir dir;
   REQUIRE(os::make_dir(dir.file("a b"), 0700));
   REQUIRE(os::make_dir(dir.file("source"), 0700));
   test::write_file(dir.file("source/f"), "x");
   REQUIRE(os::bind_mount(dir.file("source"), dir.file("a b")));
   REQUIRE(os::bind_mount(dir.file("source"), dir.file("a b")));
-  REQUIRE(os::make_read_only(dir.file("a b")));
   REQUIRE(os::exists(dir.file("a b/f")));
-  REQUIRE_FALSE(os::write_file_atomic(dir.file("a b/g"), "", 0600));
   REQUIRE(os::list_mounts("/proc", dir.path()).value().size() == 2);
   REQUIRE(os::unmount_below("/proc", dir.path()));
   REQUIRE(os::list_mounts("/proc", dir.path()).value().empty());

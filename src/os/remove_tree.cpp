@@ -1,5 +1,5 @@
-#include "os/tree_walk.hpp"
-
+// Removes trees with three descriptors at most, whatever their depth: down by openat2, up again by
+// "..", checked to be the directory that we came from. Follows no symbolic link, enters no mount.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -9,7 +9,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "ate/os/fs.hpp"
 
@@ -17,8 +19,7 @@ namespace ate::os {
 
 namespace {
 
-// Directories remembered per reading of a directory that is being consumed; the rest is found by
-// reading it again.
+// Directories remembered per reading of a directory; the rest is found by reading it again.
 constexpr std::size_t kBatch = 4096;
 
 struct Level {
@@ -76,22 +77,44 @@ Result<bool> is_directory(int dir, const dirent& entry) {
   return S_ISDIR(info.st_mode);
 }
 
-Status visit_entry(int dir, const dirent& entry, Level& level, TreeWalk::Visitor& visitor) {
+Error refused(const std::string& name, int err) {
+  return Error::from_errno("remove " + name, err, err == EBUSY ? Errc::InUse : Errc::Internal);
+}
+
+Status unlink(int dir, const std::string& name, int flags) {
+  if (::unlinkat(dir, name.c_str(), flags) != 0 && errno != ENOENT) {
+    return fail(refused(name, errno));
+  }
+  return {};
+}
+
+/// Whether the directory was empty, and now is gone.
+Result<bool> remove_empty(int dir, const std::string& name) {
+  if (::unlinkat(dir, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) {
+    return true;
+  }
+  if (errno == ENOTEMPTY || errno == EEXIST) {
+    return false;
+  }
+  return fail(refused(name, errno));
+}
+
+Status visit_entry(int dir, const dirent& entry, Level& level) {
   if (std::strcmp(entry.d_name, ".") == 0 || std::strcmp(entry.d_name, "..") == 0) {
     return {};
   }
   ATE_ASSIGN(const bool directory, is_directory(dir, entry));
   if (!directory) {
-    return visitor.file(dir, entry.d_name);
+    return unlink(dir, entry.d_name, 0);
   }
-  ATE_ASSIGN(const bool skipped, visitor.skip_dir(dir, entry.d_name));
-  if (!skipped) {
+  ATE_ASSIGN(const bool gone, remove_empty(dir, entry.d_name));
+  if (!gone) {
     level.pending.emplace_back(entry.d_name);
   }
   return {};
 }
 
-Status read_level(const UniqueFd& fd, Level& level, TreeWalk::Visitor& visitor) {
+Status read_level(const UniqueFd& fd, Level& level) {
   // A second opening: closedir closes what it reads from, and the offset must be its own.
   UniqueFd again(::openat(fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   DIR* opened = again ? ::fdopendir(again.get()) : nullptr;
@@ -101,12 +124,11 @@ Status read_level(const UniqueFd& fd, Level& level, TreeWalk::Visitor& visitor) 
   static_cast<void>(again.release());
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened,
                                                    [](DIR* dir) { return ::closedir(dir); });
-  const std::size_t limit = visitor.consumes() ? kBatch : std::numeric_limits<std::size_t>::max();
   level.complete = true;
   errno = 0;
   for (const dirent* entry = ::readdir(opened); entry != nullptr; entry = ::readdir(opened)) {
-    ATE_TRY(visit_entry(fd.get(), *entry, level, visitor));
-    if (level.pending.size() >= limit) {
+    ATE_TRY(visit_entry(fd.get(), *entry, level));
+    if (level.pending.size() >= kBatch) {
       level.complete = false;
       return {};
     }
@@ -118,9 +140,8 @@ Status read_level(const UniqueFd& fd, Level& level, TreeWalk::Visitor& visitor) 
   return {};
 }
 
-}  // namespace
-
-Status TreeWalk::run(UniqueFd parent, const std::string& name, Visitor& visitor) {
+/// The directory `name` in `parent` with all that is below.
+Status remove_directory(UniqueFd parent, const std::string& name) {
   std::vector<Level> levels(1);
   ATE_TRY(identify(parent, levels[0]));
   levels[0].pending.push_back(name);
@@ -132,12 +153,12 @@ Status TreeWalk::run(UniqueFd parent, const std::string& name, Visitor& visitor)
       below.name = std::move(top.pending.back());
       top.pending.pop_back();
       Result<UniqueFd> entered = enter(current.get(), below.name);
-      if (!entered && entered.error().sys_errno() == ENOENT && visitor.consumes()) {
+      if (!entered && entered.error().sys_errno() == ENOENT) {
         continue;  // somebody else removed it
       }
       ATE_ASSIGN(UniqueFd child, std::move(entered));
       ATE_TRY(identify(child, below));
-      ATE_TRY(read_level(child, below, visitor));
+      ATE_TRY(read_level(child, below));
       levels.push_back(std::move(below));
       current = std::move(child);
       continue;
@@ -146,79 +167,16 @@ Status TreeWalk::run(UniqueFd parent, const std::string& name, Visitor& visitor)
       return {};
     }
     if (!top.complete) {
-      ATE_TRY(read_level(current, top, visitor));
+      ATE_TRY(read_level(current, top));
       continue;
     }
     ATE_ASSIGN(UniqueFd above, go_up(current, levels[levels.size() - 2]));
     const std::string left = std::move(top.name);
     levels.pop_back();
-    ATE_TRY(visitor.leave_dir(above.get(), left));
+    ATE_TRY(unlink(above.get(), left, AT_REMOVEDIR));
     current = std::move(above);
   }
 }
-
-namespace {
-
-class Remover final : public TreeWalk::Visitor {
- public:
-  Status file(int dir, const std::string& name) override { return unlink(dir, name, 0); }
-
-  Result<bool> skip_dir(int dir, const std::string& name) override {
-    if (::unlinkat(dir, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) {
-      return true;
-    }
-    if (errno == ENOTEMPTY || errno == EEXIST) {
-      return false;
-    }
-    return fail(refused(name, errno));
-  }
-
-  Status leave_dir(int dir, const std::string& name) override {
-    return unlink(dir, name, AT_REMOVEDIR);
-  }
-
-  [[nodiscard]] bool consumes() const override { return true; }
-
- private:
-  static Error refused(const std::string& name, int err) {
-    return Error::from_errno("remove " + name, err, err == EBUSY ? Errc::InUse : Errc::Internal);
-  }
-
-  static Status unlink(int dir, const std::string& name, int flags) {
-    if (::unlinkat(dir, name.c_str(), flags) != 0 && errno != ENOENT) {
-      return fail(refused(name, errno));
-    }
-    return {};
-  }
-};
-
-class Syncer final : public TreeWalk::Visitor {
- public:
-  Status file(int dir, const std::string& name) override {
-    struct stat info{};
-    if (::fstatat(dir, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      return fail(Error::from_errno("stat " + name, errno));
-    }
-    return S_ISREG(info.st_mode) ? sync(dir, name, 0) : Status{};
-  }
-
-  Result<bool> skip_dir(int /*dir*/, const std::string& /*name*/) override { return false; }
-
-  Status leave_dir(int dir, const std::string& name) override {
-    return sync(dir, name, O_DIRECTORY);
-  }
-
-  [[nodiscard]] bool consumes() const override { return false; }
-
- private:
-  static Status sync(int dir, const std::string& name, int flags) {
-    const UniqueFd fd(::openat(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags));
-    if (!fd || ::fsync(fd.get()) != 0) {
-      return fail(Error::from_errno("fsync " + name, errno));
-    }
-    return {};
-  }
-};
 
 std::string last_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
@@ -239,15 +197,13 @@ Status remove_tree_at(int dir, const std::string& name) {
     return errno == ENOENT ? Status{} : fail(Error::from_errno("stat " + name, errno));
   }
   if (!S_ISDIR(info.st_mode)) {
-    const bool gone = ::unlinkat(dir, name.c_str(), 0) == 0 || errno == ENOENT;
-    return gone ? Status{} : fail(Error::from_errno("remove " + name, errno));
+    return unlink(dir, name, 0);
   }
   UniqueFd parent(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!parent) {
     return fail(Error::from_errno("open the directory of " + name, errno));
   }
-  Remover remover;
-  return TreeWalk::run(std::move(parent), name, remover);
+  return remove_directory(std::move(parent), name);
 }
 
 Status remove_tree(const std::string& given) {
@@ -263,17 +219,6 @@ Status remove_tree(const std::string& given) {
   Status status = remove_tree_at(parent.get(), last_name(path));
   if (!status) {
     return fail(std::move(status).error().context("remove " + path));
-  }
-  return {};
-}
-
-Status fsync_tree(const std::string& given) {
-  const std::string path = without_trailing_slashes(given);
-  ATE_ASSIGN(UniqueFd parent, open_dir(parent_dir(path)));
-  Syncer syncer;
-  Status status = TreeWalk::run(std::move(parent), last_name(path), syncer);
-  if (!status) {
-    return fail(std::move(status).error().context("fsync " + path));
   }
   return {};
 }
