@@ -133,9 +133,10 @@ TEST_CASE("json: objects and lists are written member by member") {
   inner.number("n", 7U).boolean("t", true).boolean("f", false);
   JsonObject object;
   object.text("a\n", "\xff\x01\"").strings("list", {"x", ""}).raw("o", std::move(inner).finish());
-  CHECK(std::move(object).finish() ==
-        "{\"a\\n\":\"\xef\xbf\xbd\\u0001\\\"\",\"list\":[\"x\",\"\"],\"o\":{\"n\":7,\"t\":true,\"f\":"
-        "false}}");
+  CHECK(
+      std::move(object).finish() ==
+      "{\"a\\n\":\"\xef\xbf\xbd\\u0001\\\"\",\"list\":[\"x\",\"\"],\"o\":{\"n\":7,\"t\":true,\"f\":"
+      "false}}");
   CHECK(json_array({}) == "[]");
   CHECK(json_array({"1", "{}"}) == "[1,{}]");
 }
