@@ -174,7 +174,7 @@ Result<Records> parse_pax(std::string_view data) {
   Records records;
   while (!data.empty()) {
     const std::size_t space = data.find(' ');
-    if (space == std::string_view::npos || space > 8) {
+    if (space > 8) {  // npos included
       return invalid("a pax record has no length");
     }
     ATE_ASSIGN(const std::uint64_t length, parse_decimal(data.substr(0, space), "a pax length"));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "ate/os/fs.hpp"
 
@@ -71,7 +72,7 @@ std::shared_ptr<const SourceFile> unreadable(const std::string& path, std::strin
 
 class Reader {
  public:
-  Reader(const std::string& path, const FileCache& before) : path_(path), before_(before) {}
+  Reader(std::string path, const FileCache& before) : path_(std::move(path)), before_(before) {}
 
   DirectoryRead run() {
     Result<UniqueFd> dir = os::open_dir(path_);
