@@ -60,7 +60,7 @@ def wait_until(condition, timeout=10.0, what="condition", pause=POLL_SECONDS):
             return value
         if time.monotonic() > deadline:
             raise TimeoutError("%s: not within %.1f s" % (what, timeout))
-        time.sleep(pause)
+        time.sleep(pause)  # lint: the one place that polls, until `deadline`
 
 
 class Reply:
