@@ -40,6 +40,11 @@ Status apply(const os::Cgroup& group, const core::CgroupLimits& limits) {
 
 Result<os::Cgroup> make_worker(const Leaf::Place& place) {
   ATE_ASSIGN(const os::Cgroup root, os::Cgroup::open(place.root));
+  if (place.enforce) {
+    // Again each time: systemd switches off, also in the slice that holds our tree, what none of
+    // its own units needs.
+    ATE_TRY(root.enable(core::cgroup_controllers()));
+  }
   ATE_ASSIGN(os::Cgroup worker, root.make_child(place.worker, {}));
   if (place.enforce) {
     ATE_TRY(apply(worker, place.limits));
@@ -141,6 +146,19 @@ std::int64_t Leaf::oom_kills() const {
   }
   const Result<std::string> events = group_->read("memory.events");
   return events ? keyed(*events, "oom_kill") : 0;
+}
+
+std::string Leaf::memory_peak() const {
+  if (!group_) {
+    return {};
+  }
+  const Result<std::string> peak = group_->read("memory.peak");  // Linux 5.19
+  const Result<std::string> limit = group_->read("memory.max");
+  if (!peak || !limit) {
+    return {};
+  }
+  const auto line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+  return "peak " + line(*peak) + " of " + line(*limit) + " bytes";
 }
 
 }  // namespace ate::runtime::gvisor

@@ -48,6 +48,8 @@ class Leaf {
   [[nodiscard]] Status remove();
   /// How often the kernel killed for memory in here; 0 without the controller.
   [[nodiscard]] std::int64_t oom_kills() const;
+  /// "peak P of M bytes": the most that was ever charged to it and its limit; "" when not known.
+  [[nodiscard]] std::string memory_peak() const;
 
  private:
   std::optional<os::Cgroup> group_;

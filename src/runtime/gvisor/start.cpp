@@ -133,8 +133,9 @@ SandboxExit classify(const Guest& guest, const async::ChildExit& status) {
   exit.detail = "the sandbox was killed by signal " + std::to_string(status.signal);
   if (const std::int64_t kills = guest.leaf.oom_kills(); kills > 0) {
     exit.cause = SandboxExit::Cause::CgroupOom;
+    const std::string peak = guest.leaf.memory_peak();
     exit.detail = "out of memory in cgroup " + guest.leaf.directory() + " (oom_kill " +
-                  std::to_string(kills) + ")";
+                  std::to_string(kills) + (peak.empty() ? "" : ", " + peak) + ")";
   } else if (!panic.empty()) {
     exit.cause = SandboxExit::Cause::SandboxCrash;
     exit.detail += ": " + panic;

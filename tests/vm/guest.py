@@ -1,0 +1,393 @@
+"""Runs inside the machine that tests/vm boots: the cases of a real cgroup v2 + systemd host, against the installed daemon
+and its real unit. One JSON line per case on standard output; test_vm.py on the host turns each into a test.
+
+Two boots of the same disk: FirstBoot ends by a power cut with an actor running, SecondBoot looks at what came back. The cases of a boot
+run in the order in which they are written here and build on each other. Everything is emulated, so limits are wide.
+"""
+
+import contextlib
+import grp
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TOP, "tests", "integration"))
+
+import ate  # noqa: E402
+import scenario  # noqa: E402
+
+SLICE = "/sys/fs/cgroup/ate.slice"
+SERVICE = "/sys/fs/cgroup/system.slice/ate-noded.service"
+CONFIG = "/etc/ate/noded.yaml"
+MIB = 1 << 20
+LIMIT = 300.0
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
+
+
+def shell(*command):
+    """Output of a command that must succeed."""
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+    if run.returncode != 0:
+        raise AssertionError("%s: exit %d: %s" % (" ".join(command), run.returncode, run.stdout))
+    return run.stdout
+
+
+def write_file(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+class Pid:
+    def __init__(self, pid):
+        self.pid = pid
+
+
+class Installed(ate.Daemon):
+    """The daemon that systemd runs, with the calls of ate.Daemon."""
+
+    def __init__(self):  # noqa: super() would make directories of its own
+        ate.Client.__init__(self, "/run/ate/noded.sock")
+        self.run_dir, self.state_dir, self.etc_dir = "/run/ate", "/var/lib/ate", "/etc/ate"
+
+    @property
+    def pid(self):
+        return int(self.property("MainPID"))
+
+    def property(self, name):
+        return shell("systemctl", "show", "--value", "-p", name, "ate-noded").strip()
+
+    def log(self):
+        return subprocess.run(["journalctl", "-q", "--no-pager", "-o", "cat", "-u", "ate-noded", "-n", "25"],
+                              stdout=subprocess.PIPE, text=True).stdout
+
+    def healthy(self):
+        with contextlib.suppress(OSError, ate.http.client.HTTPException):
+            return self.get("/healthz", timeout=20.0).status == 200
+        return False
+
+    def settle(self):
+        """Until it is up and has tested its runsc; the template is there."""
+        ate.wait_until(self.healthy, LIMIT, "healthz")
+        self.wait_ready(LIMIT)
+        ate.wait_until(lambda: self.get("/v1/templates/counter").status == 200, LIMIT, "template counter")
+
+    def sandboxes(self):
+        return {(pid, start) for pid, start, _ in ate.processes_of("/run/ate/actors")}
+
+    def seen(self):
+        return {
+            "processes": {line for _, _, line in ate.processes_of("/run/ate/actors")},
+            "mounts": sorted(ate.without_ids(ate.mounts_under(self.run_dir))),
+            "netns": sorted(ate.without_ids(ate.network_namespaces(self.run_dir))),
+            "links": set(os.listdir("/sys/class/net")),
+            "cgroups": {directory for directory, _, _ in os.walk(SLICE)},
+            "files": set(ate.without_ids(os.path.join("/", name) for name in ate.files_under(self.run_dir))) | {
+                name for name in ate.files_under(self.state_dir) if name.startswith(("actors", "snapshots"))},
+            "fds": ate.descriptors_of(Pid(self.pid)),
+        }
+
+
+class Case(scenario.Case):
+    def setUp(self):
+        self.daemon = Installed()
+
+    def worker_of(self, name):
+        """Directories of its worker and of its leaf."""
+        worker = self.daemon.actor(name)["status"]["worker"]
+        self.assertTrue(worker, self.daemon.actor(name))
+        directory = os.path.join(SLICE, worker)
+        leaves = [entry for entry in os.listdir(directory) if os.path.isdir(os.path.join(directory, entry))]
+        self.assertEqual(len(leaves), 1, leaves)
+        return directory, os.path.join(directory, leaves[0])
+
+    def assert_budget(self, directory):
+        found = {name: read(os.path.join(directory, name)) for name in ("memory.max", "memory.oom.group", "cpu.max", "pids.max")}
+        self.assertEqual(found, {"memory.max": str(512 * MIB), "memory.oom.group": "1", "cpu.max": "100000 100000",
+                                 "pids.max": "4096"}, directory)
+
+    def wait_gone(self, processes):
+        ate.wait_until(lambda: not processes & self.daemon.sandboxes(), 60, "end of what is not wanted")
+
+
+class FirstBoot(Case):
+    def test_readme_install_starts_it_with_budgets_enforced(self):
+        self.assertFalse(os.path.exists("/sys/fs/cgroup/memory"), "this is no cgroup v2 machine")
+        shell("cp", "-a", os.path.join(TOP, "install", "."), "/")
+        for command in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"], ["systemctl", "daemon-reload"]):
+            shell(*command)
+        self.assertFalse(os.path.exists(CONFIG))
+        write_file("/etc/ate/objects.yaml", scenario.objects(os.path.join(TOP, "workload.tar")))
+        shell("systemctl", "enable", "--now", "ate-noded")
+        shell("sync")  # the copies above; whatever the daemon promises, it must sync itself
+        self.daemon.settle()
+        checks = {check["name"]: check for check in self.daemon.get("/readyz").json["checks"]}
+        self.assertIn("enforced below " + SLICE, json.dumps(checks["cgroups"]))
+        self.assertLessEqual({"cpu", "memory", "pids"}, set(read(SLICE + "/cgroup.controllers").split()))
+        self.assertEqual(read(SLICE + "/cgroup.procs"), "")
+        mode = os.stat(self.daemon.path)
+        self.assertEqual((stat.S_IMODE(mode.st_mode), mode.st_gid), (0o660, grp.getgrnam("ate").gr_gid))
+        state = os.stat("/var/lib/ate")
+        self.assertEqual((stat.S_IMODE(state.st_mode), state.st_gid), (0o710, grp.getgrnam("ate-vm").gr_gid))
+        self.assertEqual(self.daemon.log().count("warning"), 0, self.daemon.log())
+
+    def test_worker_and_leaf_carry_the_budget_of_the_pool(self):  # case T43
+        self.create()
+        self.assertEqual(self.count(), 1)
+        worker, leaf = self.worker_of("c1")
+        self.assert_budget(worker)
+        self.assert_budget(leaf)
+
+    def test_sandbox_and_gofer_are_in_the_leaf_and_nothing_in_the_service(self):  # case T43
+        _, leaf = self.worker_of("c1")
+        inside = {int(pid) for pid in read(leaf + "/cgroup.procs").split()}
+        commands = [ate.read_proc(pid, "cmdline").replace(b"\0", b" ").decode() for pid in inside]
+        self.assertTrue(any("runsc-sandbox" in line for line in commands), commands)
+        self.assertTrue(any("runsc-gofer" in line for line in commands), commands)
+        self.assertLessEqual({pid for pid, _ in self.daemon.sandboxes()}, inside)
+        self.assertEqual(read(SERVICE + "/cgroup.procs").split(), [str(self.daemon.pid)])
+        self.assertGreater(int(read(leaf + "/memory.current")), 4 * MIB)
+
+    def test_memory_of_the_guest_follows_the_budget(self):
+        text = self.proxy("c1", "/read?path=/proc/meminfo").decode()
+        total = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("MemTotal:"))
+        self.assertEqual(total, 512 * 1024, text)
+        self.assertGreater(int(read("/proc/meminfo").split()[1]), 2 * total)
+
+    def test_counter_survives_suspend_and_wake(self):
+        worker, leaf = self.worker_of("c1")
+        for expected in (2, 3):
+            self.verb("c1", "suspend")
+            self.assertFalse(os.path.exists(leaf))
+            self.assertEqual(self.daemon.sandboxes(), set())
+            self.assertEqual(self.count(), expected)
+            self.assertEqual(self.daemon.actor("c1")["status"]["restoredFrom"], "snapshot")
+            worker, leaf = self.worker_of("c1")
+            self.assert_budget(worker)
+            self.assert_budget(leaf)
+
+    def test_systemd_leaves_the_tree_alone(self):
+        """A reload or a changed property makes systemd write to the slice again: limits below it must hold."""
+        worker, _ = self.worker_of("c1")
+        self.verb("c1", "suspend")  # without a running actor nothing but systemd itself keeps controllers switched on
+        shell("systemctl", "daemon-reload")
+        shell("systemctl", "set-property", "--runtime", "ate.slice", "CPUWeight=200")
+        # A unit beside the workers comes and goes: what it needed is switched off again where systemd thinks it may.
+        write_file("/run/systemd/system/other.service",
+                   "[Service]\nType=oneshot\nSlice=ate.slice\nMemoryMax=64M\nExecStart=/bin/true\n")
+        shell("systemctl", "daemon-reload")
+        shell("systemctl", "start", "other")
+        shell("systemctl", "daemon-reload")
+        self.assertLessEqual({"cpu", "memory", "pids"}, set(read(SLICE + "/cgroup.subtree_control").split()))
+        os.rmdir(worker)  # with no worker there yet nothing holds them: systemd may switch them off
+        write_file(SLICE + "/cgroup.subtree_control", "-cpu -memory -pids")
+        self.assertEqual(self.count(), 4)
+        worker, leaf = self.worker_of("c1")
+        self.assert_budget(worker)
+        self.assert_budget(leaf)
+        self.verb("c1", "suspend")
+
+    def test_beyond_the_budget_is_a_crash_that_names_cgroup_and_peak(self):  # case T44
+        self.create("big")
+        self.assertEqual(self.count("big"), 1)
+        _, leaf = self.worker_of("big")
+        before = self.daemon.pid
+        reply = None
+        with contextlib.suppress(OSError, ate.http.client.HTTPException):
+            reply = self.daemon.get("/v1/actors/big/proxy/8080/alloc?mib=1024", timeout=LIMIT)
+        ended = time.monotonic()
+        self.assertFalse(reply and reply.status == 200, reply)
+        self.daemon.wait_state("big", "CRASHED", 60)
+        shown = time.monotonic() - ended
+        self.assertLess(shown, 5.0)  # 1 s, on a machine that is not emulated
+        status = self.daemon.actor("big")["status"]
+        self.assertEqual(status["reason"], "cgroup-oom", status)
+        self.assertIn(leaf, status["message"])
+        self.assertRegex(status["message"], r"oom_kill [1-9]")
+        self.assertRegex(status["message"], r"peak [0-9]+ of 536870912 bytes")
+        self.assertEqual(self.daemon.pid, before)
+        self.assertEqual(self.daemon.verb("big", "resume").status, 409)
+        self.verb("big", "resume", {"boot": True})
+        self.assertEqual(self.count("big"), 1)  # a new leaf: nothing of the old charges
+        self.delete("big")
+
+    def test_stop_leaves_actors_alone_and_the_next_start_ends_them(self):
+        self.create("run")
+        self.assertEqual(self.count("run"), 1)
+        self.verb("run", "suspend")
+        self.assertEqual(self.count("run"), 2)
+        _, leaf = self.worker_of("run")
+        processes = self.daemon.sandboxes()
+        shell("systemctl", "stop", "ate-noded")
+        self.assertEqual(self.daemon.property("Result"), "success")
+        self.assertEqual(self.daemon.sandboxes(), processes)
+        self.assertIn("populated 1", read(leaf + "/cgroup.events"))
+        shell("systemctl", "start", "ate-noded")
+        self.daemon.settle()
+        status = self.daemon.actor("run")["status"]
+        self.assertEqual((status["state"], status["reason"]), ("CRASHED", "daemon-restart"))
+        self.wait_gone(processes)
+        ate.wait_until(lambda: not os.path.exists(leaf), 30, "removal of the leaf")
+        self.verb("run", "revert")
+        self.assertEqual(self.count("run"), 2)
+
+    def test_restart_and_kill_9_under_systemd(self):
+        processes = self.daemon.sandboxes()
+        self.assertTrue(processes)
+        first = self.daemon.pid
+        shell("systemctl", "restart", "ate-noded")
+        self.daemon.settle()
+        second = self.daemon.pid
+        self.assertNotEqual(second, first)
+        status = self.daemon.actor("run")["status"]
+        self.assertEqual((status["state"], status["reason"]), ("CRASHED", "daemon-restart"))
+        self.wait_gone(processes)
+        os.kill(second, signal.SIGKILL)
+        ate.wait_until(lambda: self.daemon.pid not in (0, second), 60, "systemd starting it again")
+        self.daemon.settle()
+        self.assertEqual(self.count(), 5)  # c1, suspended long before
+        self.verb("c1", "suspend")
+
+    def test_delete_leaves_nothing(self):
+        for name in [item["metadata"]["name"] for item in self.daemon.get("/v1/actors").json["items"]]:
+            self.delete(name)
+        self.create("warm")  # the worker's directory stays for the next actor
+        self.assertEqual(self.count("warm"), 1)
+        self.delete("warm")
+        before = self.daemon.seen()
+        self.create("d1")
+        self.assertEqual(self.count("d1"), 1)
+        self.verb("d1", "suspend")
+        self.assertEqual(self.count("d1"), 2)
+        self.delete("d1")
+        self.settled(before, 60.0)
+        self.assertEqual(os.listdir("/var/lib/ate/snapshots"), [])
+        self.assertEqual(os.listdir("/var/lib/ate/actors"), [])
+
+    def test_refuses_to_start_and_says_why(self):
+        shell("systemctl", "stop", "ate-noded")
+        os.makedirs("/sys/fs/cgroup/bare/inner")
+        os.makedirs("/sys/fs/cgroup/taken.slice")
+        sleeper = subprocess.Popen(["sleep", "infinity"])
+        try:
+            write_file("/sys/fs/cgroup/taken.slice/cgroup.procs", str(sleeper.pid))
+            for root, reason in (
+                    ("/sys/fs/cgroup/missing.slice", "No such file or directory; create it under the cgroup v2 mount"),
+                    ("/var/lib", "is not on a cgroup v2 file system"),
+                    ("/sys/fs/cgroup/bare/inner", "does not offer cpu, memory, pids; enable them in its parent's cgroup.subtree_control"),
+                    ("/sys/fs/cgroup/taken.slice", "holds processes (pid %d)" % sleeper.pid)):
+                with self.subTest(root=root):
+                    self.refused(root, reason)
+        finally:
+            sleeper.kill()
+            sleeper.wait()
+            for path in ("/sys/fs/cgroup/bare/inner", "/sys/fs/cgroup/bare", "/sys/fs/cgroup/taken.slice"):
+                os.rmdir(path)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(CONFIG)
+            shell("systemctl", "reset-failed", "ate-noded")
+            shell("systemctl", "start", "ate-noded")
+        self.daemon.settle()
+
+    def refused(self, root, reason):
+        write_file(CONFIG, "apiVersion: ate.dev/v1alpha1\nkind: NodeConfig\nspec: {cgroupRoot: %s}\n" % root)
+        subprocess.run(["systemctl", "start", "ate-noded"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        ate.wait_until(lambda: self.daemon.property("ActiveState") == "failed", 60, "the refusal")
+        self.assertEqual((self.daemon.property("ExecMainStatus"), self.daemon.property("NRestarts")), ("3", "0"))
+        last = self.daemon.log().strip().splitlines()[-8:]
+        self.assertTrue(any("refusing to start: spec.cgroupRoot " + root in line and reason in line for line in last), last)
+
+    def test_power_cut_with_an_actor_running(self):
+        self.create("on")
+        self.assertEqual(self.count("on"), 1)
+        self.verb("on", "suspend")
+        self.create("off")
+        self.assertEqual(self.count("off"), 1)
+        self.verb("off", "suspend")
+        self.assertEqual(self.count("on"), 2)
+        self.assertEqual(self.daemon.state("on"), "RUNNING")
+
+
+class SecondBoot(Case):
+    def test_it_came_back_by_itself(self):
+        self.daemon.settle()
+        self.assertEqual(self.daemon.property("NRestarts"), "0")
+        self.assertEqual(self.daemon.sandboxes(), set())
+
+    def test_running_is_crashed_by_host_reboot_and_has_a_way_back(self):  # case T50
+        status = self.daemon.actor("on")["status"]
+        self.assertEqual((status["state"], status["reason"]), ("CRASHED", "host-reboot"), status)
+        self.assertIsNone(status["worker"])
+        self.assertEqual(self.daemon.verb("on", "resume").status, 409)
+        self.verb("on", "revert")
+        self.assertEqual(self.count("on"), 2)  # as it was when suspended
+        _, leaf = self.worker_of("on")
+        self.assert_budget(leaf)
+
+    def test_suspended_is_as_before_and_wakes(self):
+        self.assertEqual(self.daemon.state("off"), "SUSPENDED")
+        self.assertEqual(self.count("off"), 2)
+
+
+def cases(boot):
+    """Names of a boot's cases, in the order in which they are written."""
+    return [name for name in vars(boot) if name.startswith("test_")]
+
+
+class Lines(unittest.TestResult):
+    """Each case as one line."""
+
+    def __init__(self):
+        super().__init__()
+        self.trouble = []
+        self.begun = 0.0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.trouble = []
+        self.begun = time.monotonic()
+        say(started=test.id().split(".", 1)[1])
+
+    def addFailure(self, test, err):
+        self.trouble.append(self._exc_info_to_string(err, test))
+
+    addError = addFailure
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.trouble.append(str(subtest) + "\n" + self._exc_info_to_string(err, test))
+
+    def stopTest(self, test):
+        detail = "\n".join(self.trouble)
+        if detail:
+            detail = detail[-4000:] + "\n---- journal ----\n" + Installed().log()[-4000:]
+        say(case=test.id().split(".", 1)[1], passed=not detail, detail=detail, seconds=round(time.monotonic() - self.begun, 1))
+
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+
+def main():
+    boot = SecondBoot if "ate.boot=2" in read("/proc/cmdline").split() else FirstBoot
+    os.environ["ATE_TEST_RUNSC"] = os.path.join(TOP, "runsc")
+    say(kernel=os.uname().release, systemd=shell("systemctl", "--version").split()[1], seconds=round(time.monotonic(), 1))
+    result = Lines()
+    for name in cases(boot):
+        boot(name).run(result)
+    say(end=boot.__name__)
+    if boot is FirstBoot:
+        signal.pause()  # the host cuts the power
+
+
+if __name__ == "__main__":
+    main()
