@@ -346,9 +346,9 @@ std::optional<bool> JsonValue::as_bool() const {
 
 std::optional<std::int64_t> JsonValue::as_integer() const {
   std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, value);
-  const bool whole = kind == Kind::Number && problem == std::errc() && stop == end;
+  const char* last = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), last, value);
+  const bool whole = kind == Kind::Number && problem == std::errc() && stop == last;
   return whole ? std::optional(value) : std::nullopt;
 }
 
