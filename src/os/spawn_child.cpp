@@ -53,6 +53,19 @@ ATE_CHILD_CODE void reset_signals() {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, kKernelSignalSetBytes);
 }
 
+// Our own protection from the OOM killer is not for what we start. Only this process: the kernel
+// leaves out the other users of the memory of a vfork child.
+ATE_CHILD_CODE void reset_oom_score() {
+  constexpr char kNeutral = '0';
+  const long file =
+      ::syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+  if (file >= 0) {
+    // IGNORED: lower than what a container gave us needs CAP_SYS_RESOURCE.
+    ::syscall(SYS_write, file, &kNeutral, 1);
+    ::syscall(SYS_close, file);
+  }
+}
+
 ATE_CHILD_CODE void place(ChildPlan& plan, int from, int number) {
   if (::syscall(SYS_dup3, from, number, 0) < 0) {
     give_up(plan, SpawnStep::Descriptors);
@@ -89,6 +102,7 @@ ATE_CHILD_CODE void place_descriptors(ChildPlan& plan) {
 ATE_CHILD_CODE void run_child(void* opaque) {
   ChildPlan& plan = *static_cast<ChildPlan*>(opaque);
   reset_signals();
+  reset_oom_score();
   if (plan.new_session && ::syscall(SYS_setsid) < 0) {
     give_up(plan, SpawnStep::Session);
   }

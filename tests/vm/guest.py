@@ -27,6 +27,7 @@ SERVICE = "/sys/fs/cgroup/system.slice/ate-noded.service"
 CONFIG = "/etc/ate/noded.yaml"
 MIB = 1 << 20
 LIMIT = 300.0
+CASE_LIMIT = 600  # seconds; a case that hangs tells where, and the others get their turn
 
 
 def read(path):
@@ -156,6 +157,8 @@ class FirstBoot(Case):
         self.assertLessEqual({pid for pid, _ in self.daemon.sandboxes()}, inside)
         self.assertEqual(read(SERVICE + "/cgroup.procs").split(), [str(self.daemon.pid)])
         self.assertGreater(int(read(leaf + "/memory.current")), 4 * MIB)
+        self.assertEqual(read("/proc/%d/oom_score_adj" % self.daemon.pid), "-900")
+        self.assertNotIn("-900", [read("/proc/%d/oom_score_adj" % pid) for pid in inside])
 
     def test_memory_of_the_guest_follows_the_budget(self):
         text = self.proxy("c1", "/read?path=/proc/meminfo").decode()
@@ -374,6 +377,10 @@ class Lines(unittest.TestResult):
         say(case=test.id().split(".", 1)[1], passed=not detail, detail=detail, seconds=round(time.monotonic() - self.begun, 1))
 
 
+def out_of_time(_number, _frame):
+    raise TimeoutError("this case did not end within %d s" % CASE_LIMIT)
+
+
 def say(**line):
     print(json.dumps(line), flush=True)
 
@@ -383,8 +390,11 @@ def main():
     os.environ["ATE_TEST_RUNSC"] = os.path.join(TOP, "runsc")
     say(kernel=os.uname().release, systemd=shell("systemctl", "--version").split()[1], seconds=round(time.monotonic(), 1))
     result = Lines()
+    signal.signal(signal.SIGALRM, out_of_time)
     for name in cases(boot):
+        signal.alarm(CASE_LIMIT)
         boot(name).run(result)
+        signal.alarm(0)
     say(end=boot.__name__)
     if boot is FirstBoot:
         signal.pause()  # the host cuts the power

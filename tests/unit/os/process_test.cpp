@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -157,6 +158,21 @@ TEST_CASE("spawn: what can't be executed is an error with its errno, and leaves 
   siginfo_t info{};
   REQUIRE(::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == -1);
   REQUIRE(errno == ECHILD);
+}
+
+// The service protects the daemon (OOMScoreAdjust=-900): its actors must not outlive the rest of
+// the host when memory runs out.
+TEST_CASE("spawn: our own protection from the OOM killer does not reach the child") {
+  const auto set = [](const char* value) {
+    const UniqueFd file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+    return ::write(file.get(), value, std::strlen(value)) > 0;
+  };
+  REQUIRE(set("500"));
+  const std::string child = output_of(shell("cat /proc/self/oom_score_adj"));
+  const std::string own = output_of(shell("cat /proc/$PPID/oom_score_adj"));
+  REQUIRE(set("0"));
+  CHECK(child == "0\n");
+  CHECK(own == "500\n");
 }
 
 TEST_CASE("spawn: a session of its own unless told otherwise") {
