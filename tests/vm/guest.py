@@ -27,6 +27,17 @@ SERVICE = "/sys/fs/cgroup/system.slice/ate-noded.service"
 CONFIG = "/etc/ate/noded.yaml"
 MIB = 1 << 20
 LIMIT = 300.0
+IMAGE = os.path.join(TOP, "workload.tar")
+# A second pool, whose budget is used up sooner.
+TINY = """---
+apiVersion: ate.dev/v1alpha1
+kind: WorkerPool
+metadata: {name: tiny, labels: {tier: tiny}}
+spec:
+  sandboxClass: gvisor
+  resources: {limits: {cpu: "2", memory: 224Mi}}
+---
+""" + scenario.template_text(IMAGE, name="tiny").replace("tier: small", "tier: tiny")
 CASE_LIMIT = 600  # seconds; a case that hangs tells where, and the others get their turn
 
 
@@ -127,7 +138,7 @@ class FirstBoot(Case):
         for command in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"], ["systemctl", "daemon-reload"]):
             shell(*command)
         self.assertFalse(os.path.exists(CONFIG))
-        write_file("/etc/ate/objects.yaml", scenario.objects(os.path.join(TOP, "workload.tar")))
+        write_file("/etc/ate/objects.yaml", scenario.objects(IMAGE) + TINY)
         shell("systemctl", "enable", "--now", "ate-noded")
         shell("sync")  # the copies above; whatever the daemon promises, it must sync itself
         self.daemon.settle()
@@ -201,7 +212,7 @@ class FirstBoot(Case):
         self.verb("c1", "suspend")
 
     def test_beyond_the_budget_is_a_crash_that_names_cgroup_and_peak(self):  # case T44
-        self.create("big")
+        self.create("big", "tiny")
         self.assertEqual(self.count("big"), 1)
         _, leaf = self.worker_of("big")
         before = self.daemon.pid
@@ -217,7 +228,7 @@ class FirstBoot(Case):
         self.assertEqual(status["reason"], "cgroup-oom", status)
         self.assertIn(leaf, status["message"])
         self.assertRegex(status["message"], r"oom_kill [1-9]")
-        self.assertRegex(status["message"], r"peak [0-9]+ of 536870912 bytes")
+        self.assertRegex(status["message"], r"peak [0-9]+ of 234881024 bytes")
         self.assertEqual(self.daemon.pid, before)
         self.assertEqual(self.daemon.verb("big", "resume").status, 409)
         self.verb("big", "resume", {"boot": True})
