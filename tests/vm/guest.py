@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -52,6 +53,13 @@ def shell(*command):
     if run.returncode != 0:
         raise AssertionError("%s: exit %d: %s" % (" ".join(command), run.returncode, run.stdout))
     return run.stdout
+
+
+def inhabited(cgroup):
+    try:
+        return "populated 1" in read(cgroup + "/cgroup.events")
+    except OSError:  # removed
+        return False
 
 
 def write_file(path, text):
@@ -216,14 +224,21 @@ class FirstBoot(Case):
         self.assertEqual(self.count("big"), 1)
         _, leaf = self.worker_of("big")
         before = self.daemon.pid
-        reply = None
-        with contextlib.suppress(OSError, ate.http.client.HTTPException):
-            reply = self.daemon.get("/v1/actors/big/proxy/8080/alloc?mib=1024", timeout=LIMIT)
+        answers = []
+
+        def ask():
+            with contextlib.suppress(OSError, ate.http.client.HTTPException):
+                answers.append(self.daemon.get("/v1/actors/big/proxy/8080/alloc?mib=1024", timeout=LIMIT))
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        ate.wait_until(lambda: not inhabited(leaf), LIMIT, "the end of the sandbox")
         ended = time.monotonic()
-        self.assertFalse(reply and reply.status == 200, reply)
         self.daemon.wait_state("big", "CRASHED", 60)
-        shown = time.monotonic() - ended
-        self.assertLess(shown, 5.0)  # 1 s, on a machine that is not emulated
+        self.assertLess(time.monotonic() - ended, 5.0)  # 1 s, on a machine that is not emulated
+        asking.join(40)  # the request that waits for an answer is told, too
+        self.assertFalse(asking.is_alive())
+        self.assertFalse([answer for answer in answers if answer.status == 200], answers)
         status = self.daemon.actor("big")["status"]
         self.assertEqual(status["reason"], "cgroup-oom", status)
         self.assertIn(leaf, status["message"])
