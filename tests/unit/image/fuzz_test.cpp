@@ -8,6 +8,7 @@
 #include "image/oci.hpp"
 #include "oci_builder.hpp"
 #include "support/catch.hpp"
+#include "support/skipped.hpp"
 #include "tree_support.hpp"
 
 using namespace ate;
@@ -147,7 +148,7 @@ class Mutator {
 
 TEST_CASE("fuzz: no mutation of a layer leaves the root or stops the reader for long") {
   if (::geteuid() != 0) {
-    WARN("skipped: not root");  // a mutation takes the user's own right to remove a directory
+    ATE_TEST_SKIPPED("not root");  // a mutation takes the user's own right to remove a directory
     return;
   }
   const Sandbox box;

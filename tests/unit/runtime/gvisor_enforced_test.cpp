@@ -58,7 +58,7 @@ void enforced(Scenario scenario) {
   Ground ground;
   EnforcedTree tree;
   if (tree.root.empty()) {
-    WARN("skipped: " << tree.missing);
+    ATE_TEST_SKIPPED(tree.missing);
     return;
   }
   runtime::GvisorOptions options;
