@@ -8,6 +8,7 @@
 
 #include "runtime/world.hpp"
 #include "support/run_coro.hpp"
+#include "support/skipped.hpp"
 
 using namespace ate;
 using namespace ate::test;
