@@ -84,14 +84,14 @@ async::Task<Status> follow(Call& call, engine::ActorKey key, std::string directo
   }
 }
 
-async::Task<Result<logs::Cursor>> begin_cursor(Call& call, std::string directory,
-                                               logs::ReadOptions options) {
-  auto cursor =
+async::Task<Result<logs::Range>> find_range(Call& call, std::string directory,
+                                            logs::ReadOptions options) {
+  auto range =
       co_await logs::start(call.services.context, std::move(directory), std::move(options));
-  if (!cursor && cursor.error().code() == Errc::NotFound) {
-    co_return logs::Cursor{};  // it never ran
+  if (!range && range.error().code() == Errc::NotFound) {
+    co_return logs::Range{};  // it never ran
   }
-  co_return cursor;
+  co_return range;
 }
 
 }  // namespace
@@ -102,11 +102,11 @@ async::Task<Status> get_logs(Call& call) {
   ATE_CO_ASSIGN(const Backend::Actor actor, call.backend().actor(key));
   key.name = actor->metadata().uid();  // a later actor of the same name is another one
   const std::string directory = call.backend().log_directory(key.name);
-  auto start = co_await begin_cursor(call, directory, query.read);
-  if (!start) {
-    co_return fail(std::move(start).error());
+  auto range = co_await find_range(call, directory, query.read);
+  if (!range) {
+    co_return fail(std::move(range).error());
   }
-  auto cursor = std::make_shared<logs::Cursor>(*start);
+  auto cursor = std::make_shared<logs::Cursor>(range->begin);
   http::Response head;
   head.content_type = "text/plain; charset=utf-8";
   call.status = head.status;
@@ -120,6 +120,7 @@ async::Task<Status> get_logs(Call& call) {
     Status followed = co_await follow(call, std::move(key), directory, query.read, cursor);
     ATE_CO_TRY(std::move(followed));
   } else {
+    query.read.until = range->end;
     auto sent = co_await send_new(call, directory, query.read, cursor);
     if (!sent && sent.error().code() != Errc::NotFound) {
       co_return fail(std::move(sent).error());

@@ -112,13 +112,26 @@ Result<LogFile::Window> LogFile::window(std::int64_t cursor, std::size_t limit) 
   return fail(Errc::Unavailable, "log " + path_ + " is being shortened; try again");
 }
 
-Result<LogFile::Piece> LogFile::lines(std::int64_t cursor, std::size_t limit,
-                                      bool unfinished) const {
+void LogFile::Window::cut(std::int64_t until) {
+  const std::int64_t surplus = start + static_cast<std::int64_t>(bytes.size()) - until;
+  if (surplus >= 0) {
+    bytes.resize(bytes.size() - std::min(bytes.size(), static_cast<std::size_t>(surplus)));
+    at_end = true;
+  }
+}
+
+Result<LogFile::Piece> LogFile::lines(std::int64_t cursor, const Bounds& bounds) const {
   ATE_ASSIGN(const std::int64_t end, size());
   const bool truncated = cursor > end;  // by somebody else: we only punch
   const std::int64_t from = truncated ? 0 : cursor;
+  if (bounds.until >= 0 && (truncated || from >= bounds.until)) {
+    return Piece{.bytes = {}, .next = cursor, .dropped = false};
+  }
   // More than one longest line, so that there is always something to hand out.
-  ATE_ASSIGN(const Window kept, window(from, std::max(limit, 2 * kMaxLineBytes)));
+  ATE_ASSIGN(Window kept, window(from, std::max(bounds.limit, 2 * kMaxLineBytes)));
+  if (bounds.until >= 0) {
+    kept.cut(bounds.until);
+  }
   std::string_view text = kept.bytes;
   if (kept.start > from) {
     // What is kept begins within a line, unless that is one without end.
@@ -127,7 +140,7 @@ Result<LogFile::Piece> LogFile::lines(std::int64_t cursor, std::size_t limit,
   }
   Piece piece;
   text.remove_prefix(take_lines(text, piece.bytes));
-  if (unfinished && kept.at_end && !text.empty()) {
+  if (bounds.unfinished && kept.at_end && !text.empty()) {
     append_line(text, piece.bytes);
     text = {};
   } else if (piece.bytes.empty() && text.size() > kMaxLineBytes) {

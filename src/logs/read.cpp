@@ -44,19 +44,22 @@ Result<std::string> choose(const std::string& directory, const std::string& want
   return wanted;
 }
 
-/// Calls `use(file, place in the cursor)` for each stream that is asked for.
-Status each_stream(const std::string& directory, const ReadOptions& options, Cursor& cursor,
-                   const std::function<Status(const LogFile&, std::int64_t&)>& use) {
+/// Which member of a Cursor belongs to a stream's file.
+using Place = std::int64_t Cursor::*;
+
+/// Calls `use(file, its place in a cursor)` for each stream that is asked for.
+Status each_stream(const std::string& directory, const ReadOptions& options,
+                   const std::function<Status(const LogFile&, Place)>& use) {
   ATE_ASSIGN(const std::string container, choose(directory, options.container));
   for (const auto& [name, suffix, place] :
-       {std::tuple{std::string_view("stdout"), kOut, &cursor.out},
-        std::tuple{std::string_view("stderr"), kErr, &cursor.err}}) {
+       {std::tuple{std::string_view("stdout"), kOut, Place(&Cursor::out)},
+        std::tuple{std::string_view("stderr"), kErr, Place(&Cursor::err)}}) {
     if (!options.stream.empty() && options.stream != name) {
       continue;
     }
     ATE_ASSIGN(const LogFile file,
                LogFile::open(directory + "/" + container + std::string(suffix)));
-    ATE_TRY(use(file, *place));
+    ATE_TRY(use(file, place));
   }
   return {};
 }
@@ -65,31 +68,33 @@ Result<std::pair<Chunk, Cursor>> read_files(const std::string& directory,
                                             const ReadOptions& options, Cursor cursor,
                                             std::size_t limit) {
   Chunk chunk;
+  LogFile::Bounds bounds;
   // Each stream gets its half, so that a busy one does not starve the other.
-  const std::size_t share = options.stream.empty() ? limit / 2 : limit;
-  Status done = each_stream(
-      directory, options, cursor, [&](const LogFile& file, std::int64_t& place) -> Status {
-        ATE_ASSIGN(const LogFile::Piece piece, file.lines(place, share, options.unfinished));
-        chunk.bytes += piece.bytes;
-        chunk.dropped = chunk.dropped || piece.dropped;
-        place = piece.next;
-        return {};
-      });
+  bounds.limit = options.stream.empty() ? limit / 2 : limit;
+  bounds.unfinished = options.unfinished;
+  Status done = each_stream(directory, options, [&](const LogFile& file, Place place) -> Status {
+    bounds.until = options.until ? (*options.until).*place : -1;
+    ATE_ASSIGN(const LogFile::Piece piece, file.lines(cursor.*place, bounds));
+    chunk.bytes += piece.bytes;
+    chunk.dropped = chunk.dropped || piece.dropped;
+    cursor.*place = piece.next;
+    return {};
+  });
   ATE_TRY(done);
   return std::pair{std::move(chunk), cursor};
 }
 
-Result<Cursor> place_cursor(const std::string& directory, const ReadOptions& options) {
-  Cursor cursor;
-  Status done = each_stream(
-      directory, options, cursor, [&](const LogFile& file, std::int64_t& place) -> Status {
-        if (options.tail_lines >= 0) {
-          ATE_ASSIGN(place, file.tail(options.tail_lines, options.unfinished));
-        }
-        return {};
-      });
+Result<Range> find_range(const std::string& directory, const ReadOptions& options) {
+  Range range;
+  Status done = each_stream(directory, options, [&](const LogFile& file, Place place) -> Status {
+    ATE_ASSIGN(range.end.*place, file.size());
+    if (options.tail_lines >= 0) {
+      ATE_ASSIGN(range.begin.*place, file.tail(options.tail_lines, options.unfinished));
+    }
+    return {};
+  });
   ATE_TRY(done);
-  return cursor;
+  return range;
 }
 
 }  // namespace
@@ -106,10 +111,10 @@ async::Task<Result<Chunk>> read(async::Context& context, std::string directory, 
   co_return std::move(answer.first);
 }
 
-async::Task<Result<Cursor>> start(async::Context& context, std::string directory,
-                                  ReadOptions options) {
-  std::function<Result<Cursor>()> work = [directory, options] {
-    return place_cursor(directory, options);
+async::Task<Result<Range>> start(async::Context& context, std::string directory,
+                                 ReadOptions options) {
+  std::function<Result<Range>()> work = [directory, options] {
+    return find_range(directory, options);
   };
   co_return co_await async::run_blocking(context, std::move(work));
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,17 +32,26 @@ struct StdioFiles {
 [[nodiscard]] Result<std::int64_t> bound_directory(const std::string& directory,
                                                    std::int64_t keep_bytes);
 
+/// A place in both files, to continue from.
+struct Cursor {
+  std::int64_t out = 0;
+  std::int64_t err = 0;
+};
+
 struct ReadOptions {
   std::string container;         // "" = the only one
   std::string stream;            // "" = both, "stdout", "stderr"
   std::int64_t tail_lines = -1;  // of each stream; -1 = everything kept
   bool unfinished = false;       // also what follows the last newline (not when following)
+  /// Nothing from here on: an actor that writes faster than somebody reads would else never let a
+  /// reader come to an end. A file that is truncated meanwhile ends there too. None = follow.
+  std::optional<Cursor> until;
 };
 
-/// A place in both files, to continue from.
-struct Cursor {
-  std::int64_t out = 0;
-  std::int64_t err = 0;
+/// What a reader is to hand out: from the place of `tail_lines` to the ends as they are now.
+struct Range {
+  Cursor begin;
+  Cursor end;
 };
 
 /// Complete lines from the cursor on (about `limit` bytes), each prefixed by nothing: the bytes as
@@ -57,9 +67,9 @@ struct Chunk {
 [[nodiscard]] async::Task<Result<Chunk>> read(async::Context& context, std::string directory,
                                               ReadOptions options, std::shared_ptr<Cursor> cursor,
                                               std::size_t limit);
-/// Places the cursor for `tail_lines` without reading more of the files than those lines. The same
+/// Finds `tail_lines` and the ends without reading more of the files than those lines. The same
 /// errors.
-[[nodiscard]] async::Task<Result<Cursor>> start(async::Context& context, std::string directory,
-                                                ReadOptions options);
+[[nodiscard]] async::Task<Result<Range>> start(async::Context& context, std::string directory,
+                                               ReadOptions options);
 
 }  // namespace ate::logs

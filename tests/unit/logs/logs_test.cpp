@@ -26,11 +26,11 @@ logs::StdioFiles open(const TempDir& dir) {
 Result<std::string> collect(const TempDir& dir, ReadOptions options, bool* dropped,
                             std::size_t limit) {
   return run_coro([&](async::Context& context) -> async::Task<Result<std::string>> {
-    Result<logs::Cursor> begin = co_await logs::start(context, dir.file("logs"), options);
-    if (!begin) {
-      co_return fail(begin.error());
+    Result<logs::Range> range = co_await logs::start(context, dir.file("logs"), options);
+    if (!range) {
+      co_return fail(range.error());
     }
-    auto cursor = std::make_shared<logs::Cursor>(*begin);
+    auto cursor = std::make_shared<logs::Cursor>(range->begin);
     std::string all;
     for (;;) {
       Result<logs::Chunk> chunk =
@@ -154,6 +154,37 @@ TEST_CASE("logs: small chunks lose nothing and starve no stream") {
     auto first = co_await logs::read(context, dir.file("logs"), ReadOptions{}, cursor, 100);
     CHECK_THAT(first.value().bytes, Contains("err\n"));
   });
+}
+
+TEST_CASE("logs: a reader comes to the end that was there when it began, however much is written") {
+  const TempDir dir;
+  const logs::StdioFiles files = open(dir);
+  append(files.out.get(), numbered(0, 5'000) + "unfinished");
+  std::string all;
+  std::string truncated = "unset";
+  run_coro([&](async::Context& context) -> async::Task<void> {
+    ReadOptions options = stdout_tail(4'000);
+    options.unfinished = true;
+    auto range = co_await logs::start(context, dir.file("logs"), options);
+    options.until = range.value().end;
+    auto cursor = std::make_shared<logs::Cursor>(range.value().begin);
+    for (int round = 0; round < 100; ++round) {
+      append(files.out.get(), numbered(0, 5'000));  // more than a chunk
+      auto chunk = co_await logs::read(context, dir.file("logs"), options, cursor, 32768);
+      if (chunk.value().bytes.empty()) {
+        break;
+      }
+      all += chunk.value().bytes;
+    }
+    // Truncated and written again, over and over: no way to hold a reader up either.
+    options.until = logs::Cursor{.out = 1 << 30, .err = 0};
+    std::filesystem::resize_file(dir.file("logs/main.stdout"), 0);
+    append(files.out.get(), "again\n");
+    auto chunk = co_await logs::read(context, dir.file("logs"), options, cursor, 32768);
+    truncated = chunk.value().bytes;
+  });
+  CHECK(all == numbered(1'001, 5'000) + "unfinished\n");
+  CHECK(truncated.empty());
 }
 
 TEST_CASE("logs: a line of more than 16 KiB is cut, one without end is not waited for") {
