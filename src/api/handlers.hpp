@@ -48,6 +48,7 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> pause_actor(Call& call);
 [[nodiscard]] async::Task<Status> suspend_actor(Call& call);
 [[nodiscard]] async::Task<Status> revert_actor(Call& call);
+[[nodiscard]] async::Task<Status> make_snapshot(Call& call);
 
 // proxy_route.cpp
 [[nodiscard]] async::Task<Status> proxy(Call& call);
@@ -56,6 +57,8 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> get_logs(Call& call);
 
 // snapshot_routes.cpp
+/// As every answer about one has it.
+[[nodiscard]] std::string snapshot_json(const v1alpha1::Snapshot& snapshot);
 [[nodiscard]] async::Task<Status> list_actor_snapshots(Call& call);
 [[nodiscard]] async::Task<Status> list_snapshots(Call& call);
 [[nodiscard]] async::Task<Status> get_snapshot(Call& call);

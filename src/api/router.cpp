@@ -64,7 +64,7 @@ constexpr std::array kRoutes{
           Body::None, get_logs},
     Route{"GET", "/v1/actors/{name}/snapshots", "atespace limit pageToken", Body::None,
           list_actor_snapshots},
-    Route{"POST", "/v1/actors/{name}/snapshots", kAnyQuery, Body::Json, not_yet_supported},
+    Route{"POST", "/v1/actors/{name}/snapshots", "atespace", Body::Json, make_snapshot},
 
     Route{"GET", "/v1/snapshots", "limit pageToken", Body::None, list_snapshots},
     Route{"GET", "/v1/snapshots/{id}", "", Body::None, get_snapshot},

@@ -7,20 +7,20 @@ namespace ate::api {
 
 namespace {
 
-std::string encode(const v1alpha1::Snapshot& snapshot) {
-  return codec::to_json(snapshot, "Snapshot");
-}
-
 async::Task<Status> reply_list(Call& call, std::vector<Backend::Snapshot> snapshots) {
   ATE_CO_ASSIGN(const PageRequest page, page_request(call));
   std::string body = page_json(
       "SnapshotList", std::move(snapshots), page,
-      [](const v1alpha1::Snapshot& snapshot) { return snapshot.id(); }, encode);
+      [](const v1alpha1::Snapshot& snapshot) { return snapshot.id(); }, snapshot_json);
   Status sent = co_await call.reply_json(200, std::move(body));
   co_return sent;
 }
 
 }  // namespace
+
+std::string snapshot_json(const v1alpha1::Snapshot& snapshot) {
+  return codec::to_json(snapshot, {});  // its own `kind` stands where an object has its type
+}
 
 async::Task<Status> list_actor_snapshots(Call& call) {
   ATE_CO_ASSIGN(engine::ActorKey key, call.actor_key());
@@ -41,7 +41,7 @@ async::Task<Status> list_snapshots(Call& call) {
 
 async::Task<Status> get_snapshot(Call& call) {
   ATE_CO_ASSIGN(const Backend::Snapshot snapshot, call.backend().snapshot(call.param("id")));
-  std::string body = encode(*snapshot);
+  std::string body = snapshot_json(*snapshot);
   Status sent = co_await call.reply_json(200, std::move(body));
   co_return sent;
 }
@@ -60,7 +60,7 @@ async::Task<Status> verify_snapshot(Call& call) {
   Status verified = co_await call.backend().verify_snapshot(id);
   ATE_CO_TRY(std::move(verified));
   ATE_CO_ASSIGN(const Backend::Snapshot snapshot, call.backend().snapshot(id));
-  std::string body = encode(*snapshot);
+  std::string body = snapshot_json(*snapshot);
   Status sent = co_await call.reply_json(200, std::move(body));
   co_return sent;
 }

@@ -6,6 +6,7 @@
 #include "ate/api/problems.hpp"
 #include "ate/codec/codec.hpp"
 #include "ate/core/units.hpp"
+#include "ate/core/validate.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/requests.pb.h"
 
@@ -91,8 +92,16 @@ http::Response accepted(const v1alpha1::Operation& operation) {
   return response;
 }
 
-http::Response done(Call& call, const Backend::Actor& actor) {
+http::Response done(Call& call, const Backend::Actor& actor, const std::string& snapshot) {
   http::Response response;
+  const Result<Backend::Snapshot> made =
+      snapshot.empty() ? fail(Errc::NotFound, "") : call.backend().snapshot(snapshot);
+  if (made) {
+    response.status = 201;
+    response.headers.emplace_back("Location", "/v1/snapshots/" + snapshot);
+    response.body = snapshot_json(**made);
+    return response;
+  }
   if (actor == nullptr) {
     response.status = 204;  // deleted
     return response;
@@ -102,7 +111,8 @@ http::Response done(Call& call, const Backend::Actor& actor) {
   return response;
 }
 
-/// 202 while it runs; the actor, 204 or the stored problem once it ended within `wait`.
+/// 202 while it runs; the actor, the new snapshot, 204 or the stored problem once it ended within
+/// `wait`.
 async::Task<Status> reply_operation(Call& call, engine::ActorKey key, std::string id,
                                     Prefer prefer) {
   const std::chrono::milliseconds wait = prefer.wait.value_or(std::chrono::milliseconds(0));
@@ -121,7 +131,7 @@ async::Task<Status> reply_operation(Call& call, engine::ActorKey key, std::strin
     case v1alpha1::Operation::DONE:
       if (!prefer.respond_async) {
         Result<Backend::Actor> actor = call.backend().actor(key);
-        response = done(call, actor ? *actor : nullptr);
+        response = done(call, actor ? *actor : nullptr, (*operation)->snapshot());
       }
       break;
     default:  // protobuf enumerations are open
@@ -147,7 +157,7 @@ async::Task<Status> run_verb(Call& call, Verb verb, engine::VerbOptions options)
     Status replied = co_await reply_operation(call, std::move(key), ran->operation, prefer);
     co_return replied;
   }
-  http::Response response = done(call, ran->actor);
+  http::Response response = done(call, ran->actor, ran->snapshot);
   add_applied(prefer, response);
   Status sent = co_await call.reply(std::move(response));
   co_return sent;
@@ -193,6 +203,18 @@ async::Task<Status> revert_actor(Call& call) {
   }
   engine::VerbOptions options;
   Status replied = co_await run_verb(call, Verb::Revert, std::move(options));
+  co_return replied;
+}
+
+async::Task<Status> make_snapshot(Call& call) {
+  ATE_CO_ASSIGN(const auto request, parse_body<v1alpha1::SnapshotRequest>(call.request().body));
+  std::vector<Problem> problems = core::validate(request.metadata());
+  if (!problems.empty()) {
+    co_return fail(core::to_error(std::move(problems)));
+  }
+  engine::VerbOptions options;
+  options.metadata = std::make_shared<v1alpha1::SnapshotMetadata>(request.metadata());
+  Status replied = co_await run_verb(call, Verb::Snapshot, std::move(options));
   co_return replied;
 }
 

@@ -226,6 +226,14 @@ void Checker::labels(const std::string& path,
   }
 }
 
+void Checker::tag(const std::string& path, std::string_view value) {
+  if (!is_qualified(value)) {
+    invalid(path, shown(value) +
+                      " is no tag: 1 to 63 of letters, digits, \"-\", \"_\" and \".\", starting "
+                      "and ending with a letter or digit");
+  }
+}
+
 void Checker::metadata(const v1alpha1::Metadata& metadata, bool named, bool tenant) {
   label_name("metadata.name", metadata.name(), named);
   label_name("metadata.atespace", metadata.atespace(), false);

@@ -49,6 +49,8 @@ class Checker {
              std::int64_t highest);
   void port(const std::string& path, std::int64_t value);
   void labels(const std::string& path, const google::protobuf::Map<std::string, std::string>& map);
+  /// Grammar of a label's value, not empty.
+  void tag(const std::string& path, std::string_view value);
   /// `named`: metadata.name is required. `tenant`: the kind lives in an atespace.
   void metadata(const v1alpha1::Metadata& metadata, bool named, bool tenant);
   void idle(const std::string& path, const v1alpha1::Idle& idle);

@@ -74,6 +74,7 @@ bool joins(Command asked, Command running) {
       return running == asked;
     case Command::Connect:
       return true;
+    case Command::Snapshot:  // each makes one of its own
     case Command::Signal:
     case Command::Patch:
     case Command::Restart:
@@ -97,12 +98,17 @@ Decision while_running(const Facts& facts, Command asked, Command running) {
       return deleting ? refuse("it is being deleted") : step(Step::Join);
     case Command::DeleteForce:
       return deleting ? step(Step::Join) : step(Step::Cancel);
-    case Command::Signal:
     case Command::Resume:
     case Command::ResumeBoot:
+      if (running == Command::Snapshot) {
+        return noop();  // it is RUNNING all the while
+      }
+      break;
+    case Command::Signal:
     case Command::Pause:
     case Command::Suspend:
     case Command::Revert:
+    case Command::Snapshot:
     case Command::Delete:
       break;
   }
@@ -129,6 +135,8 @@ Decision on_suspended(const Facts& facts, Command command) {
     case Command::Delete:
     case Command::DeleteForce:
       return begin(State::Deleting, false);
+    case Command::Snapshot:
+      return refuse("it is SUSPENDED: only a running actor can be snapshotted");
     case Command::Signal:
       return refuse("it is SUSPENDED: no process runs");
     case Command::Patch:
@@ -152,6 +160,8 @@ Decision on_running(Command command) {
     case Command::Delete:
     case Command::DeleteForce:
       return begin(State::Deleting, false);
+    case Command::Snapshot:
+      return begin(State::Running, false);
     case Command::Signal:
     case Command::Patch:
     case Command::Connect:
@@ -181,6 +191,8 @@ Decision on_paused(const Facts& facts, Command command) {
     case Command::Delete:
     case Command::DeleteForce:
       return begin(State::Deleting, false);
+    case Command::Snapshot:
+      return refuse("it is PAUSED: only a running actor can be snapshotted");
     case Command::Signal:
       return refuse("it is PAUSED: no process runs");
     case Command::Patch:
@@ -205,6 +217,9 @@ Decision on_ended(const Facts& facts, Command command) {
     case Command::Delete:
     case Command::DeleteForce:
       return begin(State::Deleting, false);
+    case Command::Snapshot:
+      return refuse("it is " + std::string(name(facts.state)) +
+                    ": only a running actor can be snapshotted");
     case Command::Signal:
       return refuse("it is " + std::string(name(facts.state)) + ": no process runs");
     case Command::Patch:
@@ -231,6 +246,7 @@ Decision on_stranded(const Facts& facts, Command command) {
     case Command::Pause:
     case Command::Suspend:
     case Command::Revert:
+    case Command::Snapshot:
     case Command::Signal:
     case Command::Patch:
     case Command::Connect:
@@ -314,6 +330,8 @@ std::string_view name(Command command) {
       return "delete";
     case Command::DeleteForce:
       return "delete-force";
+    case Command::Snapshot:
+      return "snapshot";
     case Command::Signal:
       return "signal";
     case Command::Patch:
@@ -342,6 +360,7 @@ std::string_view verb_of(Command command) {
     case Command::Suspend:
     case Command::Revert:
     case Command::Delete:
+    case Command::Snapshot:
     case Command::Signal:
     case Command::Patch:
     case Command::Restart:

@@ -80,6 +80,11 @@ Plan reconcile(const std::vector<ActorFacts>& actors, const Observed& observed) 
       plan.actors.push_back(act_on(actor, observed.boot_id));
     }
   }
+  for (const std::string& id : observed.standing) {
+    if (named.insert(id).second && !complete.contains(id)) {
+      plan.missing.push_back(id);
+    }
+  }
   for (const std::string& id : observed.complete) {
     if (!named.contains(id)) {
       plan.discard.push_back(id);

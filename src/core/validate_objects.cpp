@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "ate/core/validate.hpp"
 #include "ate/v1alpha1/actor.pb.h"
@@ -118,6 +119,35 @@ std::vector<Problem> validate(const v1alpha1::Actor& object) {
     check.not_yet("spec.fromSnapshot", "an actor from another one's snapshot");
   }
   check.ttl("spec.ttl", spec.ttl());
+  return check.take();
+}
+
+Error to_error(std::vector<Problem> problems) {
+  const Problem first = problems.front();
+  return Error(first.code, first.field.empty() ? first.detail : first.field + ": " + first.detail)
+      .with_field(first.field)
+      .with_problems(std::move(problems));
+}
+
+std::vector<Problem> validate(const v1alpha1::SnapshotMetadata& metadata) {
+  constexpr int kMostLabels = 64;
+  constexpr int kMostTags = 32;
+  Checker check;
+  check.labels("metadata.labels", metadata.labels());
+  if (metadata.labels().size() > kMostLabels) {
+    check.invalid("metadata.labels", "takes at most " + std::to_string(kMostLabels) + " labels");
+  }
+  if (metadata.tags_size() > kMostTags) {
+    check.invalid("metadata.tags", "takes at most " + std::to_string(kMostTags) + " tags");
+  }
+  std::set<std::string> seen;
+  for (int i = 0; i < metadata.tags_size(); ++i) {
+    const std::string path = item_path("metadata.tags", i);
+    check.tag(path, metadata.tags(i));
+    if (!seen.insert(metadata.tags(i)).second) {
+      check.invalid(path, "is there twice");
+    }
+  }
   return check.take();
 }
 

@@ -110,6 +110,8 @@ async::Task<Result<engine::VerbResult>> ServiceBackend::run(api::Verb verb, engi
       return engine_.suspend(std::move(key), std::move(options), std::move(caller));
     case api::Verb::Revert:
       return engine_.revert(std::move(key), std::move(options), std::move(caller));
+    case api::Verb::Snapshot:
+      return engine_.make_snapshot(std::move(key), std::move(options), std::move(caller));
     case api::Verb::Delete:
     case api::Verb::DeleteForce:
       break;

@@ -141,7 +141,7 @@ void Engine::State::swap_in(const EntryPtr& entry,
                             const std::shared_ptr<const v1alpha1::ActorRecord>& record,
                             const Change& change) {
   for (const auto& snapshot : change.put_snapshots) {
-    snapshot_rows[snapshot->id()].set(snapshot, true);
+    snapshot_rows.put(snapshot);
   }
   for (const std::string& id : change.drop_snapshots) {
     snapshot_rows.erase(id);

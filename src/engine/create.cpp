@@ -9,24 +9,17 @@ namespace ate::engine {
 
 namespace {
 
-Error from_problems(std::vector<Problem> problems) {
-  const Problem& first = problems.front();
-  return Error(first.code, first.field.empty() ? first.detail : first.field + ": " + first.detail)
-      .with_field(first.field)
-      .with_problems(std::move(problems));
-}
-
 Error invalid(const std::string& field, const std::string& detail) {
   Problem problem;
   problem.field = field;
   problem.detail = detail;
-  return from_problems({problem});
+  return core::to_error({problem});
 }
 
 Status check_actor(const v1alpha1::Actor& actor) {
   std::vector<Problem> problems = core::validate(actor);
   if (!problems.empty()) {
-    return fail(from_problems(std::move(problems)));
+    return fail(core::to_error(std::move(problems)));
   }
   return {};
 }

@@ -95,6 +95,12 @@ async::Task<Result<VerbResult>> Engine::suspend(ActorKey key, VerbOptions option
                                   std::move(caller));
 }
 
+async::Task<Result<VerbResult>> Engine::make_snapshot(ActorKey key, VerbOptions options,
+                                                      Caller caller) {
+  co_return co_await state_->verb(core::Command::Snapshot, std::move(key), std::move(options),
+                                  std::move(caller));
+}
+
 async::Task<Result<VerbResult>> Engine::revert(ActorKey key, VerbOptions options, Caller caller) {
   co_return co_await state_->verb(core::Command::Revert, std::move(key), std::move(options),
                                   std::move(caller));
@@ -151,12 +157,11 @@ std::vector<std::shared_ptr<const v1alpha1::Snapshot>> Engine::snapshots(
   if (actor && entry == nullptr) {
     return all;
   }
-  for (const auto& [id, row] : state_->snapshot_rows) {
-    std::shared_ptr<v1alpha1::Snapshot> view = state_->snapshot_view(id);
-    if (entry == nullptr || view->actor().uid() == entry->uid()) {
-      all.push_back(std::move(view));
+  state_->snapshot_rows.visit([&](const SnapshotRows::Row& row) {
+    if (entry == nullptr || row->actor().uid() == entry->uid()) {
+      all.push_back(state_->snapshot_view(row->id()));
     }
-  }
+  });
   return all;
 }
 
@@ -219,7 +224,8 @@ std::int64_t Engine::last_event() const noexcept {
 
 bool Engine::template_in_use(const std::string& atespace, const std::string& name,
                              std::int64_t generation) const {
-  return state_->actors.uses(atespace, name, generation) > 0;
+  return state_->actors.uses(atespace, name, generation) > 0 ||
+         state_->snapshot_rows.uses(atespace, name, generation) > 0;
 }
 
 void Engine::on_object_change() {

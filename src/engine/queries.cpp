@@ -74,11 +74,11 @@ std::vector<std::string> Engine::State::users_of(const v1alpha1::Snapshot& snaps
 }
 
 std::shared_ptr<v1alpha1::Snapshot> Engine::State::snapshot_view(const std::string& id) const {
-  const auto row = snapshot_rows.find(id);
-  if (row == snapshot_rows.end()) {
+  const SnapshotRows::Row row = snapshot_rows.find(id);
+  if (row == nullptr) {
     return nullptr;
   }
-  auto view = std::make_shared<v1alpha1::Snapshot>(*row->second.get());
+  auto view = std::make_shared<v1alpha1::Snapshot>(*row);
   view->clear_used_by();
   for (std::string& user : users_of(*view)) {
     view->add_used_by(std::move(user));

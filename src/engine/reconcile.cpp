@@ -49,7 +49,7 @@ Status Engine::State::load(const store::Loaded& loaded) {
     }
   }
   for (const auto& snapshot : loaded.snapshots) {
-    snapshot_rows[snapshot->id()].set(snapshot, true);
+    snapshot_rows.put(snapshot);
   }
   operations_at_load = loaded.running_operations;
   return {};
@@ -66,9 +66,12 @@ async::Task<Status> Engine::State::survey(std::shared_ptr<Survey> seen) {
   ATE_CO_ASSIGN(const artifacts::SnapshotStore::Listing listing, co_await snapshots.list());
   seen->observed.complete = listing.complete;
   seen->observed.partial = listing.partial;
-  for (const auto& [id, row] : snapshot_rows) {
-    seen->observed.snapshot_rows.push_back(id);
-  }
+  snapshot_rows.visit([&seen](const SnapshotRows::Row& row) {
+    seen->observed.snapshot_rows.push_back(row->id());
+    if (stands_alone(*row)) {
+      seen->observed.standing.push_back(row->id());
+    }
+  });
   seen->observed.boot_id = settings.boot_id;
   co_return Status();
 }
@@ -129,7 +132,9 @@ async::Task<Status> Engine::State::commit_plan(std::shared_ptr<const core::Plan>
   }
   for (const auto& left : operations_at_load) {
     auto operation = std::make_shared<v1alpha1::Operation>(*left);
-    const bool done = finished.contains(left->actor().uid());
+    // A snapshot of a running actor holds nothing: what finishes its actor's verb is not its own.
+    const bool done = finished.contains(left->actor().uid()) &&
+                      left->verb() != core::name(core::Command::Snapshot);
     operation->set_state(done ? v1alpha1::Operation::DONE : v1alpha1::Operation::FAILED);
     operation->set_finished_at(format_rfc3339(wall));
     if (!done) {
@@ -183,7 +188,7 @@ async::Task<Status> Engine::State::reconcile() {
   static_cast<void>(failpoint("reconcile-after-commit"));
   facts_at_load = {};
   for (const std::string& id : plan->missing) {
-    log.error("a snapshot that an actor names is not on disk", {{"snapshot", id}});
+    log.error("a snapshot that is named is not on disk", {{"snapshot", id}});
   }
   ready = !stopping;
   discard(plan->discard);
@@ -222,6 +227,7 @@ async::Task<void> Engine::State::stop(std::chrono::milliseconds grace) {
       run->fail_early(Error(Errc::Unavailable, "the daemon is stopping"));
     }
     run->begun.set();
+    run->let_go.set();
     run->done.set();
   }
   const Status flushed = co_await journal.flush();

@@ -132,11 +132,11 @@ async::Task<Status> Engine::State::open_source(EntryPtr entry, RunPtr run,
       co_return Status();
   }
   StageTimer timer(*run, clock, "open-snapshot");
-  const auto row = snapshot_rows.find(start->snapshot);
-  if (row == snapshot_rows.end()) {
+  const SnapshotRows::Row row = snapshot_rows.find(start->snapshot);
+  if (row == nullptr) {
     co_return fail(Errc::SnapshotCorrupt, "snapshot " + start->snapshot + " has no row");
   }
-  const std::string sha256 = row->second.get()->manifest_sha256();
+  const std::string sha256 = row->manifest_sha256();
   Result<artifacts::SnapshotStore::Opened> opened =
       co_await snapshots.open(start->snapshot, sha256);
   if (!opened) {

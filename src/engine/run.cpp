@@ -5,6 +5,7 @@ namespace ate::engine {
 Run::Run(async::Context& context, std::string id, core::Command command, Caller caller,
          v1alpha1::ActorRef actor, const Clock& clock)
     : begun(context),
+      let_go(context),
       done(context),
       id_(std::move(id)),
       command_(command),
@@ -62,6 +63,7 @@ std::shared_ptr<const v1alpha1::Operation> Run::row() const {
     stage->set_ms(ms);
   }
   row->set_error_json(error_json_);
+  row->set_snapshot(snapshot);
   return row;
 }
 

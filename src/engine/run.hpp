@@ -52,7 +52,9 @@ class Run final : public runtime::StageSink {
   bool intent = false;  // committed: the operation exists for others
   bool cancel = false;  // DELETE ?force: give up at the next stage
   async::Event begun;   // intent committed, or failed before
+  async::Event let_go;  // the actor is free for other verbs; at the latest when it is done
   async::Event done;
+  std::string snapshot;  // id of the one it made for itself
 
  private:
   const std::string id_;

@@ -1,8 +1,9 @@
 // RUNNING -> PAUSED or SUSPENDED through a snapshot, PAUSED -> SUSPENDED, and what becomes of
 // snapshots.
+#include "engine/snapshot_ops.hpp"
+
 #include "ate/util/ids.hpp"
 #include "engine/side.hpp"
-#include "engine/state.hpp"
 
 namespace ate::engine {
 
@@ -12,11 +13,6 @@ namespace {
 constexpr std::int64_t kBesideMemory = std::int64_t{16} << 20;
 /// How long a guest that does not answer gets to turn out dead.
 constexpr std::chrono::milliseconds kDeathNotice(500);
-
-/// `suspend-after-intent`, `pause-after-intent`, ...
-std::string failpoint_name(const Run& run, const char* where) {
-  return std::string(core::verb_of(run.command())) + "-" + where;
-}
 
 std::shared_ptr<v1alpha1::SnapshotManifest> new_manifest(const Entry& entry, const Guest& guest,
                                                          const std::string& id,
@@ -38,15 +34,33 @@ std::shared_ptr<v1alpha1::SnapshotManifest> new_manifest(const Entry& entry, con
   return manifest;
 }
 
+const char* kind_of(core::State transient) {
+  if (transient == core::State::Running) {
+    return "live";
+  }
+  return transient == core::State::Pausing ? "pause" : "suspend";
+}
+
 }  // namespace
 
-struct Engine::State::Save {
-  GuestPtr guest;
-  std::string id;
-  core::State transient = core::State::Suspending;
-  std::shared_ptr<v1alpha1::SnapshotManifest> manifest;
-  artifacts::SnapshotStore::Sealed sealed;
-};
+std::string failpoint_name(const Run& run, const char* where) {
+  return std::string(core::verb_of(run.command())) + "-" + where;
+}
+
+std::shared_ptr<v1alpha1::Snapshot> snapshot_row(const v1alpha1::SnapshotManifest& manifest,
+                                                 const artifacts::SnapshotStore::Sealed& sealed) {
+  auto row = std::make_shared<v1alpha1::Snapshot>();
+  row->set_id(manifest.id());
+  *row->mutable_actor() = manifest.actor();
+  *row->mutable_template_() = manifest.template_();
+  row->set_kind(manifest.kind());
+  row->set_scope(manifest.scope());
+  row->set_created_at(manifest.created_at());
+  row->set_bytes(sealed.bytes);
+  row->set_manifest_sha256(sealed.manifest_sha256);
+  row->set_state("Ready");
+  return row;
+}
 
 async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::Decision decision,
                                             VerbOptions options) {
@@ -105,9 +119,9 @@ async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {
   change.run = run;
   change.ends_run = true;
   change.drop_snapshots = moved.garbage;
-  const auto row = snapshot_rows.find(moved.pointers.committed);
-  if (row != snapshot_rows.end()) {
-    auto promoted = std::make_shared<v1alpha1::Snapshot>(*row->second.get());
+  const SnapshotRows::Row row = snapshot_rows.find(moved.pointers.committed);
+  if (row != nullptr) {
+    auto promoted = std::make_shared<v1alpha1::Snapshot>(*row);
     promoted->set_kind("suspend");
     change.put_snapshots.push_back(std::move(promoted));
   }
@@ -133,8 +147,8 @@ async::Task<Status> Engine::State::prepare_save(EntryPtr entry, RunPtr run,
   const std::int64_t resident = co_await save->guest->sandbox->resident_bytes();
   ATE_CO_TRY(snapshots.check_space(resident + kBesideMemory));
   save->id = make_ulid(clock.wall());
-  const std::string kind = save->transient == core::State::Pausing ? "pause" : "suspend";
-  save->manifest = new_manifest(*entry, *save->guest, save->id, kind, clock.wall());
+  save->manifest =
+      new_manifest(*entry, *save->guest, save->id, kind_of(save->transient), clock.wall());
   ATE_CO_TRY(next_stage(*run));
   co_return pass_failpoint(failpoint_name(*run, "before-intent"));
 }
@@ -163,15 +177,25 @@ async::Task<Status> Engine::State::write_snapshot(EntryPtr entry, RunPtr run,
     co_return fail(path.error());
   }
   ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-intent")));
-  ATE_CO_TRY(next_stage(*run));
-  ATE_CO_TRY(co_await save->guest->sandbox->checkpoint(*path, save->manifest, *run));
-  ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-checkpoint")));
-  ATE_CO_TRY(next_stage(*run));
-  StageTimer seal(*run, clock, "seal");
-  ATE_CO_ASSIGN(save->sealed, co_await snapshots.seal(save->id, save->manifest));
-  seal.stop();
-  ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-seal")));
+  ATE_CO_TRY(co_await capture(run, save, *path));
+  ATE_CO_TRY(co_await seal(run, save));
   co_return next_stage(*run);
+}
+
+/// All that has to happen while the guest stands still.
+async::Task<Status> Engine::State::capture(RunPtr run, std::shared_ptr<Save> save,
+                                           std::string directory) {
+  ATE_CO_TRY(next_stage(*run));
+  ATE_CO_TRY(co_await save->guest->sandbox->checkpoint(directory, save->manifest, *run));
+  ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-checkpoint")));
+  co_return next_stage(*run);
+}
+
+async::Task<Status> Engine::State::seal(RunPtr run, std::shared_ptr<Save> save) {
+  StageTimer timer(*run, clock, "seal");
+  ATE_CO_ASSIGN(save->sealed, co_await snapshots.seal(save->id, save->manifest));
+  timer.stop();
+  co_return pass_failpoint(failpoint_name(*run, "after-seal"));
 }
 
 async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save) {
@@ -180,20 +204,10 @@ async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_
   ending.pointers = pointers_of(*entry->record());
   const core::Settled settled = core::settle(ending, core::Outcome::Done);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
-  auto row = std::make_shared<v1alpha1::Snapshot>();
-  row->set_id(save->id);
-  *row->mutable_actor() = save->manifest->actor();
-  *row->mutable_template_() = save->manifest->template_();
-  row->set_kind(save->manifest->kind());
-  row->set_scope(save->manifest->scope());
-  row->set_created_at(save->manifest->created_at());
-  row->set_bytes(save->sealed.bytes);
-  row->set_manifest_sha256(save->sealed.manifest_sha256);
-  row->set_state("Ready");
   Change change;
   change.run = run;
   change.ends_run = true;
-  change.put_snapshots.push_back(std::move(row));
+  change.put_snapshots.push_back(snapshot_row(*save->manifest, save->sealed));
   change.drop_snapshots = moved.garbage;
   change.edit = [settled, moved](v1alpha1::ActorRecord& record) {
     set_state(record, settled.state);
@@ -291,11 +305,11 @@ async::Task<void> Engine::State::collect(std::string id) {
 
 async::Task<Status> Engine::State::verify_snapshot(std::string id) {
   const std::shared_ptr<State> self = shared_from_this();
-  const auto row = snapshot_rows.find(id);
-  if (row == snapshot_rows.end()) {
+  const SnapshotRows::Row row = snapshot_rows.find(id);
+  if (row == nullptr) {
     co_return fail(Errc::NotFound, "no snapshot " + id);
   }
-  const std::string sha256 = row->second.get()->manifest_sha256();
+  const std::string sha256 = row->manifest_sha256();
   ATE_CO_ASSIGN(artifacts::SnapshotStore::Opened opened, co_await snapshots.open(id, sha256));
   co_return co_await snapshots.verify_payload(std::move(opened));
 }
@@ -303,11 +317,10 @@ async::Task<Status> Engine::State::verify_snapshot(std::string id) {
 async::Task<Status> Engine::State::remove_snapshot(std::string id, Caller caller) {
   const std::shared_ptr<State> self = shared_from_this();
   ATE_CO_TRY(open_for_verbs());
-  const auto row = snapshot_rows.find(id);
-  if (row == snapshot_rows.end()) {
+  const SnapshotRows::Row snapshot = snapshot_rows.find(id);
+  if (snapshot == nullptr) {
     co_return fail(Errc::NotFound, "no snapshot " + id);
   }
-  const std::shared_ptr<const v1alpha1::Snapshot> snapshot = row->second.get();
   std::vector<std::string> users = users_of(*snapshot);
   if (!users.empty()) {
     std::string names;

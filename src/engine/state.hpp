@@ -19,8 +19,8 @@
 #include "ate/util/failpoint.hpp"
 #include "engine/actors.hpp"
 #include "engine/journal.hpp"
-#include "engine/packed.hpp"
 #include "engine/run.hpp"
+#include "engine/snapshot_rows.hpp"
 #include "engine/workers.hpp"
 
 namespace ate::engine {
@@ -95,6 +95,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<Status> dispatch(EntryPtr entry, RunPtr run, core::Decision decision,
                                              VerbOptions options);
   void after_run(const EntryPtr& entry, const RunPtr& run, const Status& status);
+  /// From here on other verbs may begin; false when it had let go of the actor before.
+  bool let_go(const EntryPtr& entry, const RunPtr& run);
   [[nodiscard]] async::Task<void> cancel_run(EntryPtr entry, RunPtr run);
 
   // create.cpp
@@ -134,6 +136,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                                  std::shared_ptr<Save> save);
   [[nodiscard]] async::Task<Status> write_snapshot(EntryPtr entry, RunPtr run,
                                                    std::shared_ptr<Save> save);
+  [[nodiscard]] async::Task<Status> capture(RunPtr run, std::shared_ptr<Save> save,
+                                            std::string directory);
+  [[nodiscard]] async::Task<Status> seal(RunPtr run, std::shared_ptr<Save> save);
   [[nodiscard]] async::Task<Status> flip(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save);
   [[nodiscard]] async::Task<void> undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
                                             Error error);
@@ -141,6 +146,17 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<void> collect(std::string id);
   [[nodiscard]] async::Task<Status> verify_snapshot(std::string id);
   [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, Caller caller);
+
+  // live_snapshot.cpp
+  [[nodiscard]] async::Task<Status> run_live(EntryPtr entry, RunPtr run, VerbOptions options);
+  [[nodiscard]] async::Task<Status> take_live(RunPtr run, std::shared_ptr<Save> save);
+  [[nodiscard]] async::Task<Status> commit_live(
+      RunPtr run, std::shared_ptr<Save> save,
+      std::shared_ptr<const v1alpha1::SnapshotMetadata> metadata);
+  [[nodiscard]] async::Task<void> give_up_live(RunPtr run, std::shared_ptr<Save> save, Error error);
+  [[nodiscard]] async::Task<Status> commit_alone(RunPtr run, std::optional<Error> error,
+                                                 std::shared_ptr<const v1alpha1::Snapshot> row,
+                                                 std::shared_ptr<v1alpha1::Event> event);
 
   // remove.cpp
   [[nodiscard]] async::Task<Status> run_revert(EntryPtr entry, RunPtr run, core::Decision decision,
@@ -214,7 +230,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   Journal journal;
   Workers workers;
   ActorTable actors;
-  std::map<std::string, Packed<v1alpha1::Snapshot>> snapshot_rows;
+  SnapshotRows snapshot_rows;
   std::map<std::string, RunPtr> runs;  // by operation id
   std::set<std::pair<std::string, std::string>> creating;
 

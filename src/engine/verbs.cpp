@@ -97,8 +97,9 @@ async::Task<Status> Engine::State::dispatch(EntryPtr entry, RunPtr run, core::De
       co_return co_await run_revert(entry, run, decision, options);
     case core::State::Deleting:
       co_return co_await run_remove(entry, run, options);
-    case core::State::Suspended:
     case core::State::Running:
+      co_return co_await run_live(entry, run, std::move(options));
+    case core::State::Suspended:
     case core::State::Paused:
     case core::State::Exited:
     case core::State::Crashed:
@@ -136,19 +137,12 @@ void Engine::State::after_run(const EntryPtr& entry, const RunPtr& run, const St
   }
   ++ended_since_trim;
   runs.erase(run->id());
-  if (entry->live != nullptr) {
-    entry->live->run.reset();
-    const GuestPtr guest = entry->live->guest;
-    if (guest != nullptr && guest->exit && !guest->destroying) {
-      // It ended while the operation had the say.
-      background.spawn("guest-end", guest_ended(entry, guest));
-    }
-    if (status) {
-      entry->live->idle_failures = 0;
-      entry->live->restart_failures = 0;
-    }
+  const bool held = let_go(entry, run);
+  if (held && status) {
+    entry->live->idle_failures = 0;
+    entry->live->restart_failures = 0;
   }
-  if (entry->state() == core::State::Deleting && !entry->removed) {
+  if (held && entry->state() == core::State::Deleting && !entry->removed) {
     stranded.insert(entry->uid());
   }
   run->begun.set();
@@ -156,9 +150,24 @@ void Engine::State::after_run(const EntryPtr& entry, const RunPtr& run, const St
   maybe_rest(entry);
 }
 
+bool Engine::State::let_go(const EntryPtr& entry, const RunPtr& run) {
+  run->let_go.set();
+  const std::shared_ptr<Live>& live = entry->live;
+  if (live == nullptr || live->run != run) {
+    return false;
+  }
+  live->run.reset();
+  const GuestPtr guest = live->guest;
+  if (guest != nullptr && guest->exit && !guest->destroying) {
+    // It ended while the operation had the say.
+    background.spawn("guest-end", guest_ended(entry, guest));
+  }
+  return true;
+}
+
 async::Task<void> Engine::State::cancel_run(EntryPtr entry, RunPtr run) {
   run->cancel = true;
-  const bool ended = co_await run->done.wait_for(kForcePatience);
+  const bool ended = co_await run->let_go.wait_for(kForcePatience);
   if (ended) {
     co_return;
   }
@@ -181,7 +190,7 @@ async::Task<void> Engine::State::cancel_run(EntryPtr entry, RunPtr run) {
       }
     }
   }
-  co_await run->done.wait();
+  co_await run->let_go.wait();
 }
 
 async::Task<Result<RunPtr>> Engine::State::enter(core::Command command, ActorKey key,
@@ -257,6 +266,7 @@ async::Task<Result<VerbResult>> Engine::State::await_run(EntryPtr entry, RunPtr 
     co_return fail(run->intent ? with_operation(*run->error(), *run) : *run->error());
   }
   result.finished = over && options.wait;
+  result.snapshot = run->snapshot;
   if (entry != nullptr && !entry->removed) {
     result.actor = entry->actor();
   }

@@ -95,8 +95,8 @@ async::Task<Status> Engine::State::wake_parked(EntryPtr entry, SteadyTime deadli
                            ? start_run(entry, core::Command::Connect, decision, VerbOptions{},
                                        Caller{"connect", 0})
                            : live->run;
-    const bool done = co_await run->done.wait_for(left);
-    if (!done) {
+    const bool free = co_await run->let_go.wait_for(left);
+    if (!free) {
       co_return fail(still_waiting(entry, last));
     }
     if (!run->error() || !leads_to_running(run->command())) {

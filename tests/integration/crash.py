@@ -164,7 +164,8 @@ class Rig:
         self.baseline = last[0]
 
     def leftovers(self):
-        """Exact difference to the baseline, less what the actors that exist own: their files, and what of them runs."""
+        """Exact difference to the baseline, less what the actors that exist own (their files, and what of them runs) and
+        live snapshots, which are nobody's."""
         actors = self.call("GET", "/v1/actors?limit=100").json["items"]
         owned = []
         for actor in actors:
@@ -173,6 +174,7 @@ class Rig:
                 raise AssertionError(f"{actor['metadata']['name']} is {status['state']}: no moment to look for leftovers")
             owned.append("state/actors/" + actor["metadata"]["uid"])
             owned += ["state/snapshots/" + status[key] for key in ("snapshot", "pauseSnapshot") if status[key]]
+        owned += ["state/snapshots/" + item["id"] for item in self.snapshots() if item["kind"] == "live"]
         now = self.daemon.seen()
         now["files"] = [path for path in now["files"] if not any(path == top or path.startswith(top + "/") for top in owned)]
         return ate.diff(self.baseline, now)
@@ -189,15 +191,18 @@ class Rig:
         except TimeoutError:
             raise AssertionError(f"left behind (gone, new): {last[0]}") from None
 
+    def snapshots(self):
+        return self.call("GET", "/v1/snapshots?limit=1000").json["items"]
+
     def check_records(self):
         """Snapshots on disk, in the store and named by actors are the same, all whole; no operation hangs."""
         named = set()
         for actor in self.call("GET", "/v1/actors?limit=100").json["items"]:
             named |= {actor["status"][key] for key in ("snapshot", "pauseSnapshot") if actor["status"][key]}
-        listed = {item["id"] for item in self.call("GET", "/v1/snapshots?limit=100").json["items"]}
-        if named != listed:
+        listed = {item["id"]: item["kind"] for item in self.snapshots()}
+        if named != {identifier for identifier, kind in listed.items() if kind != "live"}:
             raise AssertionError(f"actors name {named}, listed are {listed}")
-        for identifier in named:
+        for identifier in listed:
             if not os.path.exists(os.path.join(self.daemon.state_dir, "snapshots", identifier, "manifest.json")):
                 raise AssertionError(f"snapshot {identifier} is not whole")
         hanging = [item for item in self.call("GET", "/v1/operations?limit=1000").json["items"]

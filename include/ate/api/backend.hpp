@@ -16,7 +16,7 @@ namespace ate::api {
 /// One line of /readyz.
 using Check = engine::Engine::Check;
 
-enum class Verb : std::uint8_t { Resume, Pause, Suspend, Revert, Delete, DeleteForce };
+enum class Verb : std::uint8_t { Resume, Pause, Suspend, Revert, Snapshot, Delete, DeleteForce };
 
 /// What the routes need from the rest of the daemon; daemon/compose.cpp implements it with the
 /// engine, the catalog and the store, unit tests with a fake. Values and errors as in

@@ -40,6 +40,7 @@ enum class Command : std::uint8_t {
   Revert,
   Delete,
   DeleteForce,
+  Snapshot,  // of a running actor, which goes on
   Signal,
   Patch,
   Connect,
@@ -47,7 +48,7 @@ enum class Command : std::uint8_t {
   GuestExited,
   GuestCrashed
 };
-inline constexpr std::size_t kCommandCount = 13;
+inline constexpr std::size_t kCommandCount = 14;
 [[nodiscard]] std::string_view name(Command command);
 /// The verb that an operation of this command carries: `resume`, `pause`, ...
 [[nodiscard]] std::string_view verb_of(Command command);
@@ -88,7 +89,7 @@ enum class Step : std::uint8_t {
 struct Decision {
   Step step = Step::Noop;
   // Begin:
-  State transient = State::Suspended;
+  State transient = State::Suspended;  // RUNNING for a Snapshot: the actor stays what it is
   Source source = Source::Boot;
   bool at_once = false;  // no process and no file is touched: one commit does it
   // Refuse, Busy:

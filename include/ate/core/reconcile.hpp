@@ -37,6 +37,7 @@ struct Observed {
   std::vector<std::string> complete;       // snapshot directories with a manifest
   std::vector<std::string> partial;        // without, or being discarded
   std::vector<std::string> snapshot_rows;  // ids in the store
+  std::vector<std::string> standing;       // of those: kept whether an actor names them or not
 };
 
 /// The record of one actor after the start. Actors that need nothing have no action.
@@ -53,7 +54,7 @@ struct Plan {
   std::vector<ActorAction> actors;
   std::vector<std::string> discard;    // snapshot directories that nothing names
   std::vector<std::string> drop_rows;  // snapshot rows that nothing names
-  std::vector<std::string> missing;    // named by an actor, but not on disk: reported
+  std::vector<std::string> missing;    // named by an actor or standing, but not on disk: reported
 };
 
 [[nodiscard]] Plan reconcile(const std::vector<ActorFacts>& actors, const Observed& observed);

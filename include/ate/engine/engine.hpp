@@ -19,6 +19,7 @@ class Actor;
 class Event;
 class Operation;
 class Snapshot;
+class SnapshotMetadata;
 class Worker;
 }  // namespace ate::v1alpha1
 
@@ -81,7 +82,8 @@ struct VerbOptions {
   bool boot = false;                               // resume {boot: true}
   std::optional<std::chrono::milliseconds> grace;  // suspend/pause/delete with a graceful end
   std::optional<std::string> if_match;
-  bool wait = true;  // false = Prefer: respond-async
+  bool wait = true;                                            // false = Prefer: respond-async
+  std::shared_ptr<const v1alpha1::SnapshotMetadata> metadata;  // of a new live snapshot; or null
 };
 
 /// Answer of a verb: the actor when it ended within the wait, and the operation in any case.
@@ -90,6 +92,7 @@ struct VerbResult {
   bool noop = false;                             // already there: 200, no new operation
   std::shared_ptr<const v1alpha1::Actor> actor;  // null after delete
   std::string operation;                         // "" when noop
+  std::string snapshot;                          // id of the one that make_snapshot made
 };
 
 struct ActorQuery {
@@ -148,6 +151,9 @@ class Engine {
                                                       Caller caller);
   [[nodiscard]] async::Task<Result<VerbResult>> suspend(ActorKey key, VerbOptions options,
                                                         Caller caller);
+  /// Snapshot of a running actor, which goes on.
+  [[nodiscard]] async::Task<Result<VerbResult>> make_snapshot(ActorKey key, VerbOptions options,
+                                                              Caller caller);
   [[nodiscard]] async::Task<Result<VerbResult>> revert(ActorKey key, VerbOptions options,
                                                        Caller caller);
   [[nodiscard]] async::Task<Result<VerbResult>> remove(ActorKey key, bool force,

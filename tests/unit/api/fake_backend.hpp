@@ -178,15 +178,17 @@ class FakeBackend final : public api::Backend {
   [[nodiscard]] async::Task<Result<engine::VerbResult>> run(api::Verb verb, engine::ActorKey key,
                                                             engine::VerbOptions options,
                                                             engine::Caller caller) override {
-    static constexpr const char* kNames[] = {"resume", "pause",  "suspend",
-                                             "revert", "delete", "delete-force"};
+    static constexpr const char* kNames[] = {"resume",   "pause",  "suspend",     "revert",
+                                             "snapshot", "delete", "delete-force"};
     calls.push_back(std::string(kNames[static_cast<int>(verb)]) + " " + key.name);
     verb_options = std::move(options);
     last_caller = std::move(caller);
     if (error) {
       co_return fail(*error);
     }
-    co_return verb_result;
+    engine::VerbResult result = verb_result;
+    result.snapshot = verb == api::Verb::Snapshot ? "s1" : "";
+    co_return result;
   }
 
   [[nodiscard]] async::Task<Status> signal(engine::ActorKey key, int signo,

@@ -108,7 +108,6 @@ TEST_CASE("routes of later versions say so, with and without a body") {
     REQUIRE(get(backend, target).problem() == "not-yet-supported");
   }
   REQUIRE(call(backend, "POST", "/v1/actors/c1/exec", "{}").problem() == "not-yet-supported");
-  REQUIRE(call(backend, "POST", "/v1/actors/c1/snapshots", {}).problem() == "not-yet-supported");
 }
 
 TEST_CASE("objects: read, list, write, delete with their conditions") {
@@ -202,6 +201,15 @@ TEST_CASE("snapshots: list, read, verify, delete") {
   REQUIRE(get(backend, "/v1/snapshots/s2").status == 404);
   REQUIRE(call(backend, "POST", "/v1/snapshots/s1/verify", {}).status == 200);
   REQUIRE(call(backend, "DELETE", "/v1/snapshots/s1", {}).status == 204);
+  const Answer made = call(backend, "POST", "/v1/actors/c1/snapshots",
+                           R"({"metadata":{"labels":{"a":"b"},"tags":["v1"]}})");
+  REQUIRE(made.status == 201);
+  REQUIRE(made.has(R"("id":"s1")"));
+  for (const char* body : {R"({"metadata":{"tags":["v1","v1"]}})", R"({"metadata":{"tags":[""]}})",
+                           R"({"metadata":{"labels":{"a b":"c"}}})"}) {
+    CAPTURE(body);
+    REQUIRE(call(backend, "POST", "/v1/actors/c1/snapshots", body).status == 422);
+  }
   // case T20
   backend.error = Error(Errc::InUse, "named by c1").with("usedBy", std::vector<std::string>{"c1"});
   const Answer used = call(backend, "DELETE", "/v1/snapshots/s1", {});

@@ -88,7 +88,8 @@ TEST_CASE("lifecycle: every state, command and outcome ends in a listed state") 
         if (decision.step != Step::Begin) {
           continue;
         }
-        REQUIRE(is_transient(decision.transient));
+        // A snapshot of a running actor leaves it what it is.
+        REQUIRE(is_transient(decision.transient) != (command == Command::Snapshot));
         const bool saves = !decision.at_once && (decision.transient == State::Pausing ||
                                                  decision.transient == State::Suspending);
         if (saves) {
@@ -186,6 +187,11 @@ TEST_CASE("lifecycle: the verbs at rest") {
       {State::Running, Command::Pause, Step::Begin, State::Paused},
       {State::Running, Command::Suspend, Step::Begin, State::Suspended},
       {State::Running, Command::Revert, Step::Begin, State::Suspended},
+      {State::Running, Command::Snapshot, Step::Begin, State::Running},
+      {State::Suspended, Command::Snapshot, Step::Refuse, {}},
+      {State::Paused, Command::Snapshot, Step::Refuse, {}},
+      {State::Exited, Command::Snapshot, Step::Refuse, {}},
+      {State::Crashed, Command::Snapshot, Step::Refuse, {}},
       {State::Running, Command::Signal, Step::Allow, {}},
       {State::Running, Command::Connect, Step::Allow, {}},
       {State::Paused, Command::Resume, Step::Begin, State::Running},
@@ -317,6 +323,22 @@ TEST_CASE("lifecycle: the same verb joins, another one is told, nothing queues")
           Errc::OperationInProgress);
   REQUIRE(ask_while(State::Deleting, Command::Delete, Command::Connect).step == Step::Refuse);
   REQUIRE(ask_while(State::Suspending, Command::Suspend, Command::Patch).step == Step::Allow);
+}
+
+TEST_CASE("lifecycle: while a running actor is snapshotted") {
+  const State running = State::Running;
+  REQUIRE(ask_while(running, Command::Snapshot, Command::Resume).step == Step::Noop);
+  REQUIRE(ask_while(running, Command::Snapshot, Command::Snapshot).step == Step::Busy);
+  REQUIRE(ask_while(running, Command::Snapshot, Command::Suspend).step == Step::Busy);
+  REQUIRE(ask_while(running, Command::Snapshot, Command::Connect).step == Step::Join);
+  REQUIRE(ask_while(running, Command::Snapshot, Command::Patch).step == Step::Allow);
+  REQUIRE(ask_while(running, Command::Snapshot, Command::DeleteForce).step == Step::Cancel);
+  REQUIRE(ask_while(State::Suspending, Command::Suspend, Command::Snapshot).step == Step::Busy);
+  Ending ending;
+  ending.state = running;
+  ending.cause = "killed(9)";
+  REQUIRE(settle(ending, Outcome::Failed).state == running);
+  REQUIRE(settle(ending, Outcome::GuestCrashed).reason == "killed(9)");
 }
 
 TEST_CASE("lifecycle: restart policy") {

@@ -116,3 +116,14 @@ TEST_CASE("reconcile: things of unknown actors are ended too, processes first") 
   const Plan plan = reconcile({}, observed);
   REQUIRE(plan.purge == std::vector<std::size_t>{3, 2, 0, 4, 1});
 }
+
+TEST_CASE("reconcile: what stands alone is kept without an actor; a missing one is reported") {
+  Observed observed;
+  observed.complete = {"c", "live", "nobody"};
+  observed.snapshot_rows = {"c", "live", "lost", "row"};
+  observed.standing = {"live", "lost"};
+  const Plan plan = plan_for(actor(State::Suspended, {"c", "", ""}, "now"), observed);
+  REQUIRE(plan.discard == std::vector<std::string>{"nobody"});
+  REQUIRE(plan.drop_rows == std::vector<std::string>{"row"});
+  REQUIRE(plan.missing == std::vector<std::string>{"lost"});
+}

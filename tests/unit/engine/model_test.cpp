@@ -50,7 +50,7 @@ class Model {
   async::Task<void> run() {
     open_scope();
     for (int step = 0; step < kSteps; ++step) {
-      calls_->spawn("call", call(w_, pick(14), "actor-" + std::to_string(pick(kActors))));
+      calls_->spawn("call", call(w_, pick(16), "actor-" + std::to_string(pick(kActors))));
       co_await turns(pick(6));
       check_always();
       if (pick(40) == 0) {
@@ -144,6 +144,18 @@ class Model {
       case 12: {
         const auto fd = co_await w.engine->connect(World::key(name), 1);
         static_cast<void>(fd);
+        break;
+      }
+      case 13: {
+        const auto made = co_await w.snapshot(name);
+        static_cast<void>(made);
+        break;
+      }
+      case 14: {
+        const auto all = w.engine->snapshots(std::nullopt);
+        const auto gone = co_await w.engine->remove_snapshot(
+            all.empty() ? std::string("none") : all.front()->id(), Caller{});
+        static_cast<void>(gone);
         break;
       }
       default: {
@@ -255,14 +267,15 @@ class Model {
     }
   }
 
-  /// Exactly the snapshots that somebody names are on disk.
+  /// Exactly the snapshots that have a row are on disk; a row is named, or stands alone.
   async::Task<void> check_disk() {
     std::set<std::string> named;
-    for (const auto& actor : actors()) {
-      named.insert(actor->status().snapshot());
-      named.insert(actor->status().pause_snapshot());
+    for (const auto& [id, row] : w_.store.snapshots) {
+      named.insert(id);
+      const auto shown = w_.engine->snapshot(id);
+      ok(shown);
+      REQUIRE((row->kind() == "live" || !(*shown)->used_by().empty()));
     }
-    named.erase("");
     for (int i = 0; i < 1000; ++i) {
       const auto listing = co_await w_.snapshots->list();
       ok(listing);
@@ -272,7 +285,7 @@ class Model {
       }
       co_await async::sleep_for(std::chrono::milliseconds(2));
     }
-    FAIL("snapshots on disk are not those that actors name");
+    FAIL("snapshots on disk are not those that have a row");
   }
 
   World& w_;

@@ -108,6 +108,10 @@ struct World {
     co_return co_await engine->suspend(key(name), VerbOptions{}, Caller{"req", 0});
   }
 
+  [[nodiscard]] async::Task<Result<VerbResult>> snapshot(std::string name) {
+    co_return co_await engine->make_snapshot(key(name), VerbOptions{}, Caller{"req", 0});
+  }
+
   [[nodiscard]] async::Task<Result<VerbResult>> revert(std::string name) {
     co_return co_await engine->revert(key(name), VerbOptions{}, Caller{"req", 0});
   }
