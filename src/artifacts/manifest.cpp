@@ -40,6 +40,13 @@ bool is_payload_name(std::string_view name) {
   return true;
 }
 
+/// A DNS label, as core/validate lets through.
+bool is_volume_name(std::string_view name) {
+  constexpr std::size_t kLabel = 63;
+  return !name.empty() && name.size() <= kLabel && name.front() != '-' &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+}
+
 /// The version that a text claims, also one whose other members we don't know; 0 = none.
 std::int32_t claimed_version(std::string_view text) {
   constexpr std::string_view kKey = "\"version\"";
@@ -60,8 +67,15 @@ Status check_shape(const v1alpha1::SnapshotManifest& manifest, const std::string
   if (manifest.id() != id) {
     return corrupt(id, "its manifest is that of " + manifest.id());
   }
-  if (manifest.files().empty()) {
+  // A snapshot of volumes only has no payload.
+  if (manifest.files().empty() && manifest.volumes().empty()) {
     return corrupt(id, "its manifest names no file");
+  }
+  std::set<std::string_view> volumes;
+  for (const v1alpha1::SnapshotVolume& volume : manifest.volumes()) {
+    if (!is_volume_name(volume.name()) || !volumes.insert(volume.name()).second) {
+      return corrupt(id, "its manifest has a malformed entry for a volume");
+    }
   }
   std::set<std::string_view> names;
   for (const v1alpha1::SnapshotFile& file : manifest.files()) {

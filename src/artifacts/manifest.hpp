@@ -4,18 +4,15 @@
 #include <memory>
 #include <string>
 
+#include "ate/artifacts/artifacts.hpp"
 #include "ate/util/fd.hpp"
 #include "ate/util/result.hpp"
-
-namespace ate::v1alpha1 {
-class SnapshotManifest;
-}  // namespace ate::v1alpha1
 
 namespace ate::artifacts {
 
 inline constexpr const char* kManifestName = "manifest.json";
-/// Version that is written; a higher one is refused, lower ones are read.
-inline constexpr std::int32_t kManifestVersion = 1;
+/// Where in a snapshot the copies of durable volumes are; no payload file.
+inline constexpr const char* kVolumesName = "volumes";
 
 /// What can be said of an id before it becomes a path: 1..64 of [a-z0-9-], no dash in front.
 [[nodiscard]] bool is_snapshot_id(const std::string& id);

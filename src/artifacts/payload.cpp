@@ -38,7 +38,8 @@ Status walk_level(const UniqueFd& directory, const std::string& id, const std::s
   for (const dirent* entry = ::readdir(entries.get()); entry != nullptr;
        entry = ::readdir(entries.get())) {
     const std::string_view name(entry->d_name);
-    if (name == "." || name == ".." || (prefix.empty() && name == kManifestName)) {
+    const bool other = prefix.empty() && (name == kManifestName || name == kVolumesName);
+    if (name == "." || name == ".." || other) {
       continue;
     }
     struct stat info{};
@@ -171,6 +172,12 @@ Result<std::string> check_files(const UniqueFd& directory,
   }
   if (!tree.files.empty()) {
     return corrupt(id, tree.files.front() + " does not belong to it");
+  }
+  for (const v1alpha1::SnapshotVolume& volume : manifest.volumes()) {
+    const std::string name = std::string(kVolumesName) + "/" + volume.name();
+    if (!os::open_beneath(directory, name, O_RDONLY | O_DIRECTORY, 0)) {
+      return corrupt(id, "its copy of volume " + volume.name() + " is missing");
+    }
   }
   return fingerprint.finish();
 }

@@ -13,6 +13,7 @@
 #include "artifacts/payload.hpp"
 #include "ate/artifacts/artifacts.hpp"
 #include "ate/os/fs.hpp"
+#include "ate/os/tree.hpp"
 #include "ate/util/failpoint.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 
@@ -79,15 +80,29 @@ Status settle_payload(async::Context& context, std::vector<PayloadFile>& files,
   return finish_payload(files, drop_page_cache);
 }
 
+Status sync_volumes(const UniqueFd& directory, const v1alpha1::SnapshotManifest& manifest) {
+  if (manifest.volumes().empty()) {
+    return {};
+  }
+  std::int64_t entries = 0;
+  for (const v1alpha1::SnapshotVolume& volume : manifest.volumes()) {
+    entries += volume.entries() + 1;
+  }
+  ATE_ASSIGN(const UniqueFd volumes,
+             os::open_beneath(directory, kVolumesName, O_RDONLY | O_DIRECTORY, 0));
+  return os::sync_tree(volumes, entries);
+}
+
 /// Everything up to the rename.
 Result<SealedFiles> settle(async::Context& context, const std::string& path,
                            v1alpha1::SnapshotManifest& manifest, bool drop_page_cache) {
   const std::string& id = manifest.id();
   ATE_ASSIGN(const UniqueFd directory, os::open_dir(path));
   ATE_ASSIGN(const Tree tree, walk(directory, id));
-  if (tree.files.empty()) {
+  if (tree.files.empty() && manifest.volumes().empty()) {
     return fail(Errc::Internal, "snapshot " + id + " has no payload");
   }
+  ATE_TRY(sync_volumes(directory, manifest));
   ATE_ASSIGN(std::vector<PayloadFile> files, open_payload(directory, id, tree.files));
   ATE_TRY(settle_payload(context, files, drop_page_cache));
   if (failpoint("seal-after-payload")) {

@@ -120,7 +120,7 @@ Decision on_suspended(const Facts& facts, Command command) {
   switch (command) {
     case Command::Resume:
     case Command::Connect:
-      return start(select_source(facts.pointers));
+      return start(facts.cold ? Source::Boot : select_source(facts.pointers));
     case Command::ResumeBoot:
       return start(Source::Boot);
     case Command::Pause:
@@ -131,6 +131,9 @@ Decision on_suspended(const Facts& facts, Command command) {
     case Command::GuestCrashed:
       return noop();
     case Command::Revert:
+      if (facts.cold) {
+        return begin(State::Reverting, true);  // it kept its volumes only: the rest is to be had
+      }
       return refuse("it is SUSPENDED: it is at its committed snapshot already");
     case Command::Delete:
     case Command::DeleteForce:
@@ -379,6 +382,8 @@ std::string_view name(Source source) {
       return "snapshot";
     case Source::Boot:
       return "boot";
+    case Source::Data:
+      return "data";
   }
   return "boot";
 }

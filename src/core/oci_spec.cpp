@@ -116,7 +116,9 @@ std::string mounts_json(const OciPlan& plan) {
     out += R"(,
     {"destination":)" +
            json_quote(destination) + R"(,"type":"bind","source":)" + json_quote(source) +
-           R"(,"options":["rbind","ro","nosuid","nodev"]})";
+           R"(,"options":["rbind",)" +
+           (plan.paths.writable.contains(destination) ? R"("rw")" : R"("ro")") +
+           R"(,"nosuid","nodev"]})";
   }
   return out + "\n  ]";
 }

@@ -129,6 +129,7 @@ async::Task<Status> Engine::State::open_source(EntryPtr entry, RunPtr run,
       start->snapshot = pointers.committed;
       break;
     case core::Source::Boot:
+    case core::Source::Data:
       co_return Status();
   }
   StageTimer timer(*run, clock, "open-snapshot");

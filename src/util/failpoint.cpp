@@ -74,6 +74,10 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "seal-before-rename",
     "seal-after-rename",
     "snapshot-remove-after-rename",
+    "volumes-made",
+    "volumes-saved",
+    "volumes-restored",
+    "volumes-swapped",
 });
 
 }  // namespace

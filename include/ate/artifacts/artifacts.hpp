@@ -13,6 +13,10 @@ class SnapshotManifest;
 
 namespace ate::artifacts {
 
+/// Version of a snapshot's manifest that is written; a higher one is refused, lower ones are read.
+/// 2: durable volumes, other scopes than FULL.
+inline constexpr std::int32_t kManifestVersion = 2;
+
 /// SHA-256 as lower-case hex.
 [[nodiscard]] std::string sha256_text(const std::string& text);
 

@@ -54,9 +54,10 @@ inline constexpr std::size_t kCommandCount = 14;
 [[nodiscard]] std::string_view verb_of(Command command);
 
 /// What a start begins from, in the order of selection. (Golden snapshots come between Committed
-/// and Boot once they exist.)
-enum class Source : std::uint8_t { Pause, Committed, Boot };
-/// As `status.restoredFrom` shows it: pause | snapshot | boot.
+/// and Boot once they exist.) Data is not selected but what a selected snapshot turns out to give:
+/// a cold start on its durable volumes (core/start.hpp).
+enum class Source : std::uint8_t { Pause, Committed, Boot, Data };
+/// As `status.restoredFrom` shows it: pause | snapshot | boot | data.
 [[nodiscard]] std::string_view name(Source source);
 
 /// Ids of the snapshots that an actor's record names; empty = none.
@@ -74,6 +75,7 @@ struct Facts {
   State state = State::Suspended;
   Pointers pointers;
   std::optional<Command> running;  // the operation that runs now
+  bool cold = false;               // the next start is cold on the live durable volumes
 };
 
 enum class Step : std::uint8_t {

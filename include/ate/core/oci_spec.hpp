@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,7 @@ struct OciPaths {
   std::string rootfs;
   std::string network_namespace;
   std::map<std::string, std::string> bind_sources;  // destination -> source on the host
+  std::set<std::string> writable;                   // destinations that are not read-only
   std::string cgroups_path;                         // below the cgroup2 mount; "" = not enforced
   CgroupLimits limits;
 };
@@ -51,7 +53,7 @@ struct OciPlan {
   OciImage image;
   OciUser user;
   std::vector<std::string> template_env;  // "K=V", secrets already read
-  OciPaths paths;                         // bind_sources: all read-only
+  OciPaths paths;
 };
 
 /// Files that every actor gets from us, with their place inside.

@@ -68,6 +68,7 @@ struct BootPlan {
   std::vector<ContainerImage> images;
   std::map<std::string, std::string> assets;   // asset name -> sha256:<hex>, in the asset store
   std::map<std::string, std::string> options;  // platform, ...
+  std::map<std::string, std::string> volumes;  // durable volume -> its directory on the host
 };
 
 struct RestorePlan {
@@ -75,7 +76,8 @@ struct RestorePlan {
   std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec;  // for probes and system-info only
   std::string directory;                                    // of the snapshot
   std::shared_ptr<const v1alpha1::SnapshotManifest> manifest;
-  std::vector<ContainerImage> images;  // rootfs paths by the manifest's digests
+  std::vector<ContainerImage> images;          // rootfs paths by the manifest's digests
+  std::map<std::string, std::string> volumes;  // durable volume -> its directory on the host
 };
 
 /// How a sandbox ended.

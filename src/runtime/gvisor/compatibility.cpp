@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ate/artifacts/artifacts.hpp"
 #include "ate/core/oci_spec.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "runtime/gvisor/guest.hpp"
@@ -50,9 +51,9 @@ std::string runtime_value(const v1alpha1::SnapshotManifest& manifest, const std:
 }
 
 Status check_manifest(const v1alpha1::SnapshotManifest& manifest) {
-  if (manifest.version() > kManifestVersion) {
+  if (manifest.version() > artifacts::kManifestVersion) {
     return fail(incompatible("version", std::to_string(manifest.version()),
-                             std::to_string(kManifestVersion)));
+                             std::to_string(artifacts::kManifestVersion)));
   }
   if (manifest.sandbox_class() != v1alpha1::SandboxClass::gvisor) {
     return fail(incompatible("sandboxClass", v1alpha1::SandboxClass_Name(manifest.sandbox_class()),

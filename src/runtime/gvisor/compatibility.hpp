@@ -12,9 +12,6 @@ class SnapshotManifest;
 /// Whether this host can restore a snapshot, by its manifest alone (cases T31, T32). Pure.
 namespace ate::runtime::gvisor {
 
-/// Newest layout of a manifest that this program understands.
-inline constexpr int kManifestVersion = 1;
-
 /// Everything but the CPU: class, version, scope, network and overlay mode, platform, spec.
 /// SnapshotIncompatible with `field`, `snapshotValue`, `hostValue`; SnapshotCorrupt for what no
 /// program of ours has written.

@@ -54,8 +54,7 @@ struct StartPlan {
   std::string platform;
   std::string container;  // name of the stdio files
   std::string rootfs;
-  std::map<std::string, std::string> bind_sources;  // made by `binds`
-  std::function<Result<std::map<std::string, std::string>>(const Layout&)> binds;
+  std::function<Result<Binds>(const Layout&)> binds;
   std::function<Result<std::string>(const core::OciPaths&)> make_spec;
   std::string image_path;  // snapshot directory; "" = boot
   std::int64_t image_bytes = 0;

@@ -86,26 +86,32 @@ Status write_files(const Layout& layout, const Incarnation& incarnation) {
   return {};
 }
 
-Result<std::map<std::string, std::string>> bind_sources(const Layout& layout,
-                                                        const v1alpha1::ActorTemplateSpec& spec,
-                                                        const v1alpha1::Container& container) {
-  std::map<std::string, std::string> sources = {{core::kResolvConf, layout.files + "/resolv.conf"},
-                                                {core::kHosts, layout.files + "/hosts"},
-                                                {core::kHostnameFile, layout.files + "/hostname"}};
+Result<Binds> bind_sources(const Layout& layout, const v1alpha1::ActorTemplateSpec& spec,
+                           const v1alpha1::Container& container,
+                           const std::map<std::string, std::string>& volumes) {
+  Binds binds;
+  binds.sources = {{core::kResolvConf, layout.files + "/resolv.conf"},
+                   {core::kHosts, layout.files + "/hosts"},
+                   {core::kHostnameFile, layout.files + "/hostname"}};
   for (int i = 0; i < container.volume_mounts_size(); ++i) {
     const v1alpha1::VolumeMount& mount = container.volume_mounts(i);
     const std::string field = "spec.containers[0].volumeMounts[" + std::to_string(i) + "]";
-    if (!is_system_info(spec, mount.name())) {
-      return fail(Error(Errc::NotYetSupported, "only systemInfo volumes can be mounted so far")
+    const auto durable = volumes.find(mount.name());
+    if (durable == volumes.end() && !is_system_info(spec, mount.name())) {
+      return fail(Error(Errc::InvalidValue, "there is no volume \"" + mount.name() + "\"")
                       .with_field(field + ".name"));
     }
-    if (!sources.emplace(mount.mount_path(), layout.files + "/info").second) {
+    const std::string source = durable == volumes.end() ? layout.files + "/info" : durable->second;
+    if (!binds.sources.emplace(mount.mount_path(), source).second) {
       return fail(
           Error(Errc::InvalidValue, "something is mounted at " + mount.mount_path() + " already")
               .with_field(field + ".mountPath"));
     }
+    if (durable != volumes.end() && !mount.read_only()) {
+      binds.writable.insert(mount.mount_path());
+    }
   }
-  return sources;
+  return binds;
 }
 
 Result<std::vector<std::string>> template_env(const v1alpha1::Container& container) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,10 +44,17 @@ struct Layout {
 /// written here, per incarnation, so that a fork or a restore never shows another actor's.
 [[nodiscard]] Status write_files(const Layout& layout, const Incarnation& incarnation);
 
-/// Bind mounts of a container: destination -> source below `layout.files`.
-[[nodiscard]] Result<std::map<std::string, std::string>> bind_sources(
-    const Layout& layout, const v1alpha1::ActorTemplateSpec& spec,
-    const v1alpha1::Container& container);
+/// Bind mounts of a container: destination -> source.
+struct Binds {
+  std::map<std::string, std::string> sources;
+  std::set<std::string> writable;  // destinations
+};
+
+/// Ours lie below `layout.files`; `volumes`: durable volume -> its directory.
+[[nodiscard]] Result<Binds> bind_sources(const Layout& layout,
+                                         const v1alpha1::ActorTemplateSpec& spec,
+                                         const v1alpha1::Container& container,
+                                         const std::map<std::string, std::string>& volumes);
 
 /// "K=V" of the container's env with the content of valueFrom.file (less one final newline).
 /// InvalidValue with the field; the content never gets into a message.

@@ -207,8 +207,8 @@ Result<StartPlan> GvisorRuntime::boot_plan(const BootPlan& plan) const {
   start.container = spec->containers(0).name();
   start.rootfs = image.rootfs;
   ATE_ASSIGN(start.runsc, services_.assets.path_of(value_or(plan.assets, kAsset, "")));
-  start.binds = [spec](const Layout& layout) {
-    return bind_sources(layout, *spec, spec->containers(0));
+  start.binds = [spec, volumes = plan.volumes](const Layout& layout) {
+    return bind_sources(layout, *spec, spec->containers(0), volumes);
   };
   start.make_spec = [spec, oci](const core::OciPaths& paths) {
     core::OciPlan whole = oci;
@@ -234,8 +234,8 @@ Result<StartPlan> GvisorRuntime::restore_plan(const RestorePlan& plan) const {
     start.image_bytes += file.bytes();
   }
   ATE_ASSIGN(start.runsc, services_.assets.path_of(asset_digest(*manifest)));
-  start.binds = [spec](const Layout& layout) {
-    return bind_sources(layout, *spec, spec->containers(0));
+  start.binds = [spec, volumes = plan.volumes](const Layout& layout) {
+    return bind_sources(layout, *spec, spec->containers(0), volumes);
   };
   start.make_spec = [manifest](const core::OciPaths& paths) {
     return core::with_runtime_paths(manifest->oci_spec(), paths);

@@ -44,7 +44,9 @@ Result<std::string> build_spec(const Guest& guest, const StartPlan& plan) {
   paths.rootfs = plan.rootfs;
   paths.network_namespace = guest.netns.sandbox_path;
   if (plan.binds) {
-    ATE_ASSIGN(paths.bind_sources, plan.binds(guest.layout));
+    ATE_ASSIGN(Binds binds, plan.binds(guest.layout));
+    paths.bind_sources = std::move(binds.sources);
+    paths.writable = std::move(binds.writable);
   }
   if (!guest.globals.ignore_cgroups) {
     paths.cgroups_path = guest.leaf.directory().substr(kCgroupMount.size() - 1);

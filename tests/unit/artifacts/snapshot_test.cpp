@@ -93,7 +93,7 @@ TEST_CASE("snapshot: what was sealed opens, verifies and carries its manifest") 
   CHECK(opened.manifest->files(2).xxh3() == "99aa06d3014798d86001c324468d497f");  // of nothing
   CHECK(opened.manifest->oci_spec() == manifest()->oci_spec());
   CHECK(opened.manifest->id() == "s1");
-  CHECK(opened.manifest->version() == 1);
+  CHECK(opened.manifest->version() == 2);
   CHECK((std::filesystem::status(dir.file("snapshots/s1")).permissions() &
          std::filesystem::perms(077)) == std::filesystem::perms::none);
 }
@@ -162,7 +162,7 @@ TEST_CASE("snapshot: a manifest that its own digest covers is still not believed
   CHECK_THAT(refused("\"name\":\"pages.img\"", "\"name\":\"../x.img\"").message(),
              Contains("malformed entry"));
   CHECK_THAT(refused("\"kind\"", "\"kinb\"").message(), Contains("can't be read"));
-  const Error newer = refused("\"version\":1", "\"version\":2,\"novelty\":{}");
+  const Error newer = refused("\"version\":2", "\"version\":3,\"novelty\":{}");
   CHECK(newer.code() == Errc::SnapshotIncompatible);
   CHECK_THAT(newer.message(), Contains("newer ate-noded"));
 }
@@ -202,8 +202,8 @@ TEST_CASE("snapshot: directories of the payload are part of it") {
     SnapshotStore store(context, in(dir.file("snapshots")));
     must(store.prepare());
     auto begun = co_await store.begin("s1");
-    std::filesystem::create_directories(*begun + "/volumes/data");
-    write_file(*begun + "/volumes/data/a", "a");
+    std::filesystem::create_directories(*begun + "/pages/data");
+    write_file(*begun + "/pages/data/a", "a");
     write_file(*begun + "/b", "b");
     auto sealed = co_await store.seal("s1", manifest());
     must(sealed);
@@ -213,7 +213,7 @@ TEST_CASE("snapshot: directories of the payload are part of it") {
       names.push_back(file.name());
     }
   });
-  CHECK(names == std::vector<std::string>{"b", "volumes/data/a"});
+  CHECK(names == std::vector<std::string>{"b", "pages/data/a"});
 }
 
 TEST_CASE("snapshot: what is no plain payload is not sealed") {

@@ -114,7 +114,7 @@ TEST_CASE("compatibility: what fits, and each field that does not") {
   };
 
   const std::vector<Row> rows = {
-      {[](auto& m) { m.set_version(2); }, Errc::SnapshotIncompatible, "version"},
+      {[](auto& m) { m.set_version(3); }, Errc::SnapshotIncompatible, "version"},
       {[](auto& m) { m.set_sandbox_class(v1alpha1::SandboxClass::microvm); },
        Errc::SnapshotIncompatible, "sandboxClass"},
       {[](auto& m) { m.set_scope("DATA"); }, Errc::SnapshotIncompatible, "scope"},
