@@ -93,7 +93,8 @@ async::Task<Status> get_object(Call& call, KindInfo info) {
   if (!found) {
     co_return fail(Errc::NotFound,
                    std::string(info.name) + " " + call.param("name") + " does not exist" +
-                       (info.in_atespace ? " in atespace " + space : std::string()));
+                       (info.in_atespace ? " in atespace " + space : std::string()) +
+                       "; GET /v1/files tells what is wrong in the object files");
   }
   Status sent = co_await call.reply_tagged(200, std::move(found->version), std::move(found->json));
   co_return sent;

@@ -44,6 +44,31 @@ Status from_json(std::string_view text, std::string_view kind, pb::Message& mess
   return {};
 }
 
+std::vector<Problem> without_echoes(const std::vector<Problem>& known, std::vector<Problem> found) {
+  const auto holds = [](const std::string& outer, const std::string& inner) {
+    return inner.starts_with(outer) && (inner.size() == outer.size() ||
+                                        inner[outer.size()] == '.' || inner[outer.size()] == '[');
+  };
+  const auto is_echo = [&](const Problem& problem) {
+    return std::any_of(known.begin(), known.end(), [&](const Problem& other) {
+      // A problem without a path is one of the whole text: nothing in it was read.
+      return other.field.empty() || holds(other.field, problem.field) ||
+             holds(problem.field, other.field);
+    });
+  };
+  std::erase_if(found, is_echo);
+  return found;
+}
+
+Error with_findings(Error error, std::vector<Problem> found) {
+  found = without_echoes(error.problems(), std::move(found));
+  if (found.empty()) {
+    return error;
+  }
+  found.insert(found.begin(), error.problems().begin(), error.problems().end());
+  return problems_error(std::move(found));
+}
+
 std::string canonical_bytes(const pb::Message& message) {
   std::string bytes;
   {

@@ -296,17 +296,17 @@ void Mapper::list(const Node& node, const Field& field, const std::string& path,
     const std::string item_path = path + "[" + std::to_string(i) + "]";
     if (field.type != Field::Type::Message) {
       std::string text;
-      if (string(item, false, item_path, text)) {
-        reflection.AddString(&message, field.descriptor, std::move(text));
-      }
+      string(item, false, item_path, text);
+      reflection.AddString(&message, field.descriptor, std::move(text));
       continue;
     }
+    // Also for an item that can't be read: those behind it keep their numbers in later findings.
+    pb::Message& added = *reflection.AddMessage(&message, field.descriptor);
     if (item.kind != Node::Kind::Mapping) {
       wrong_type(item, item_path, "an object");
       continue;
     }
-    members(item, *field.message, item_path, false,
-            *reflection.AddMessage(&message, field.descriptor));
+    members(item, *field.message, item_path, false, added);
   }
 }
 

@@ -121,10 +121,8 @@ void map_document(const Node& root, const std::string& file, Document& document)
     return;
   }
   mapper.object(root, document.kind, *message);
-  if (document.problems.empty()) {
-    document.message = std::move(message);
-    note_places(root, "", document.places);
-  }
+  document.message = std::move(message);
+  note_places(root, "", document.places);
 }
 
 Document broken(std::string detail, const std::string& file, std::uint32_t line,

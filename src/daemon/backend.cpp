@@ -28,7 +28,20 @@ std::vector<ServiceBackend::Template> ServiceBackend::templates(const std::strin
 }
 
 std::vector<ServiceBackend::Pool> ServiceBackend::pools() const {
-  return catalog_.pools();
+  std::vector<Pool> out = catalog_.pools();
+  for (Pool& pool : out) {
+    pool = annotated(std::move(pool));
+  }
+  return out;
+}
+
+ServiceBackend::Pool ServiceBackend::annotated(Pool pool) const {
+  if (pool == nullptr) {
+    return pool;
+  }
+  auto copy = std::make_shared<v1alpha1::WorkerPool>(*pool);
+  engine_.describe(*copy);
+  return copy;
 }
 
 ServiceBackend::Config ServiceBackend::annotated(Config config) const {
@@ -54,7 +67,7 @@ ServiceBackend::Template ServiceBackend::find_template(const std::string& atespa
 }
 
 ServiceBackend::Pool ServiceBackend::find_pool(const std::string& name) const {
-  return catalog_.find_pool(name);
+  return annotated(catalog_.find_pool(name));
 }
 
 ServiceBackend::Config ServiceBackend::find_sandbox_config(const std::string& name) const {
@@ -64,8 +77,13 @@ ServiceBackend::Config ServiceBackend::find_sandbox_config(const std::string& na
 async::Task<Result<objects::Catalog::Put>> ServiceBackend::put_object(
     objects::Kind kind, std::string atespace, std::string name, std::string json,
     std::optional<std::string> if_match) {
-  return catalog_.put(kind, std::move(atespace), std::move(name), std::move(json),
-                      std::move(if_match));
+  auto put = co_await catalog_.put(kind, std::move(atespace), std::move(name), std::move(json),
+                                   std::move(if_match));
+  if (put) {
+    put->as_pool = annotated(std::move(put->as_pool));
+    put->as_sandbox_config = annotated(std::move(put->as_sandbox_config));
+  }
+  co_return put;
 }
 
 async::Task<Status> ServiceBackend::remove_object(objects::Kind kind, std::string atespace,

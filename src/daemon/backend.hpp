@@ -78,6 +78,7 @@ class ServiceBackend final : public api::Backend {
 
  private:
   [[nodiscard]] Config annotated(Config config) const;
+  [[nodiscard]] Pool annotated(Pool pool) const;
 
   engine::Engine& engine_;
   objects::Catalog& catalog_;

@@ -15,6 +15,7 @@
 #include "ate/objects/catalog.hpp"
 #include "ate/runtime/gvisor.hpp"
 #include "ate/store/store.hpp"
+#include "ate/v1alpha1/objects.pb.h"
 #include "daemon/backend.hpp"
 #include "daemon/selftests.hpp"
 #include "daemon/version.hpp"
@@ -142,6 +143,7 @@ struct Daemon::State {
   [[nodiscard]] Status load();
   void on_object_change();
   async::Task<void> start_up();
+  void warn_of_pools();
   async::Task<void> run_selftests();
 
   async::Context& context;
@@ -160,6 +162,7 @@ struct Daemon::State {
   async::Event object_change;
   bool loaded = false;  // the callbacks below may use the engine
   bool scanned = false;
+  std::map<std::string, std::string> unusable_pools;  // name -> why, as it was told
   objects::Catalog catalog;
   engine::CatalogTemplates templates;
   engine::Engine engine;
@@ -228,9 +231,23 @@ async::Task<void> Daemon::State::start_up() {
   background.spawn("watch", catalog.watch());
 }
 
+void Daemon::State::warn_of_pools() {
+  std::map<std::string, std::string> warned;
+  for (const ServiceBackend::Pool& pool : backend.pools()) {
+    const std::string& name = pool->metadata().name();
+    const std::string& message = pool->status().object().message();
+    if (!message.empty() && unusable_pools[name] != message) {
+      log.warning("no actor can run in pool " + name + ": " + message, {});
+    }
+    warned[name] = message;
+  }
+  unusable_pools = std::move(warned);
+}
+
 async::Task<void> Daemon::State::run_selftests() {
   while (true) {
     object_change.reset();
+    warn_of_pools();
     co_await selftests.run();
     engine.on_object_change();  // a runtime may have become usable
     co_await object_change.wait();

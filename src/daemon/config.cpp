@@ -6,6 +6,7 @@
 #include "ate/codec/codec.hpp"
 #include "ate/core/units.hpp"
 #include "ate/core/validate.hpp"
+#include "ate/objects/check.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 
@@ -33,27 +34,23 @@ Status read_file(const CommandLine& command_line, v1alpha1::NodeConfig& node) {
     }
     return fail(config_error(file, text.error().message()));
   }
-  std::vector<codec::Document> documents = codec::parse_yaml(*text, file);
+  const std::vector<codec::Document> documents = codec::parse_yaml(*text, file);
   if (documents.size() != 1) {
     return fail(config_error(file, "this file holds exactly one document, a NodeConfig; found " +
                                        std::to_string(documents.size())));
   }
-  codec::Document& document = documents.front();
-  if (!document.problems.empty()) {
-    return fail(Error(Errc::InvalidValue, file + " is not valid")
-                    .with_problems(std::move(document.problems)));
+  const codec::Document& document = documents.front();
+  std::vector<Problem> problems = objects::check_document(document);
+  if (!problems.empty()) {
+    return fail(
+        Error(Errc::InvalidValue, file + " is not valid").with_problems(std::move(problems)));
   }
   const auto* found = dynamic_cast<const v1alpha1::NodeConfig*>(document.message.get());
   if (found == nullptr) {
     return fail(config_error(file, "the document is no NodeConfig but " + document.kind));
   }
   node = *found;
-  std::vector<Problem> problems = core::validate(node);
-  if (problems.empty()) {
-    return {};
-  }
-  codec::place_problems(document, problems);
-  return fail(codec::problems_error(std::move(problems)));
+  return {};
 }
 
 Result<core::OverheadTerms> overhead(const v1alpha1::OverheadTerms& terms) {

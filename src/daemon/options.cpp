@@ -14,7 +14,7 @@ usage: ate-noded [options]
   --config FILE      NodeConfig (default /etc/ate/noded.yaml; defaults when that file is missing)
   --config-dir DIR   object files *.yaml, *.yml (default /etc/ate)
   --print-config     print the configuration in force, all defaults included, and end
-  --check-config     read the configuration, print its problems, and end
+  --check-config     read the configuration and the object files, print all problems, and end
   --failpoints       list the failpoints of this build, and end
   --version          print the version, and end
   --help             print this, and end

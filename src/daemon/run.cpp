@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "ate/objects/check.hpp"
 #include "ate/util/failpoint.hpp"
 #include "daemon/compose.hpp"
 #include "daemon/config.hpp"
@@ -175,6 +176,17 @@ int print_failpoints() {
   return kExitOk;
 }
 
+/// What the next start would find wrong in the object files; images and assets are not looked at.
+int check_objects(const Config& config) {
+  std::vector<Problem> problems = objects::check_directory(config.config_dir);
+  if (problems.empty()) {
+    return kExitOk;
+  }
+  const Error error = Error(Errc::InvalidValue, "").with_problems(std::move(problems));
+  std::fputs(describe(error).c_str(), stderr);
+  return kExitUsage;
+}
+
 int run_daemon(const Config& config) {
   bound_allocator();
   ::umask(0077);
@@ -216,7 +228,7 @@ int run(const CommandLine& command_line) {
     return kExitOk;
   }
   if (command_line.action == Action::CheckConfig) {
-    return kExitOk;
+    return check_objects(*config);
   }
   return run_daemon(*config);
 }

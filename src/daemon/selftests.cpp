@@ -101,8 +101,14 @@ std::vector<engine::Engine::Check> SelfTests::checks() const {
 
 void SelfTests::annotate(v1alpha1::SandboxConfig& config) const {
   const Health found = health(config);
-  config.mutable_status()->set_self_test(std::string(name(found.state)));
-  config.mutable_status()->set_self_test_message(found.detail);
+  v1alpha1::SandboxConfigStatus& status = *config.mutable_status();
+  status.set_self_test(std::string(name(found.state)));
+  status.set_self_test_message(found.detail);
+  const bool over = found.state == Health::State::Passed || found.state == Health::State::Failed;
+  status.mutable_object()->set_ready(!over                                  ? "Unknown"
+                                     : found.state == Health::State::Passed ? "True"
+                                                                            : "False");
+  status.mutable_object()->set_message(found.state == Health::State::Failed ? found.detail : "");
 }
 
 }  // namespace ate::daemon

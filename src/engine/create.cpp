@@ -40,9 +40,10 @@ Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templ
     const std::string which = reference.generation() == 0
                                   ? std::string()
                                   : " with generation " + std::to_string(reference.generation());
-    return fail(invalid(
-        reference.generation() == 0 ? "spec.template.name" : "spec.template.generation",
-        "there is no ActorTemplate " + reference.name() + which + " in atespace " + atespace));
+    return fail(
+        invalid(reference.generation() == 0 ? "spec.template.name" : "spec.template.generation",
+                "there is no ActorTemplate " + reference.name() + which + " in atespace " +
+                    atespace + "; GET /v1/files tells what is wrong in the object files"));
   }
   reference.set_generation(blueprint->metadata().generation());
   if (actor.spec().restart_policy() == v1alpha1::Unset) {
@@ -99,7 +100,10 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::creat
   const std::shared_ptr<State> self = shared_from_this();
   ATE_CO_TRY(open_for_verbs());
   v1alpha1::Actor actor;
-  ATE_CO_TRY(codec::from_json(json, "Actor", actor));
+  const Status read = codec::from_json(json, "Actor", actor);
+  if (!read) {
+    co_return fail(codec::with_findings(read.error(), core::validate(actor)));
+  }
   if (atespace.empty()) {
     atespace = "default";
   }

@@ -185,6 +185,10 @@ std::vector<std::shared_ptr<const v1alpha1::Worker>> Engine::workers() const {
   return state_->worker_views();
 }
 
+void Engine::describe(v1alpha1::WorkerPool& pool) const {
+  state_->workers.describe(pool);
+}
+
 Result<std::shared_ptr<const v1alpha1::Worker>> Engine::worker(const std::string& name) const {
   for (const std::shared_ptr<const v1alpha1::Worker>& worker : state_->worker_views()) {
     if (worker->name() == name) {

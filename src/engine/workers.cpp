@@ -244,4 +244,28 @@ std::vector<std::shared_ptr<v1alpha1::Worker>> Workers::view() const {
   return all;
 }
 
+Status Workers::usable(const v1alpha1::WorkerPool& pool) const {
+  const std::string& config = pool.spec().sandbox_config();
+  const std::string sandbox_class = class_name(pool.spec().sandbox_class());
+  if (templates_.sandbox_config(config, sandbox_class) == nullptr) {
+    return fail(Errc::NotFound, config.empty()
+                                    ? "no SandboxConfig is the default of class " + sandbox_class
+                                    : "there is no SandboxConfig " + config);
+  }
+  Need need;
+  need.sandbox_class = pool.spec().sandbox_class();
+  ATE_TRY(fit(pool, need));
+  return {};
+}
+
+void Workers::describe(v1alpha1::WorkerPool& pool) const {
+  v1alpha1::WorkerPoolStatus& status = *pool.mutable_status();
+  status.set_workers(replicas(pool));
+  status.set_assigned(static_cast<std::int32_t>(std::ranges::count_if(
+      taken_, [&](const auto& item) { return item.second.pool == pool.metadata().name(); })));
+  const Status able = usable(pool);
+  status.mutable_object()->set_ready(able ? "True" : "False");
+  status.mutable_object()->set_message(able ? "" : able.error().message());
+}
+
 }  // namespace ate::engine

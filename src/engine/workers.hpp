@@ -56,6 +56,8 @@ class Workers {
   /// Who holds it; "" = nobody.
   [[nodiscard]] std::string holder(const std::string& worker) const;
   [[nodiscard]] std::vector<std::shared_ptr<v1alpha1::Worker>> view() const;
+  /// Fills in the pool's status: workers, how many are taken, and why no actor can run in them.
+  void describe(v1alpha1::WorkerPool& pool) const;
 
  private:
   struct Fit {
@@ -65,6 +67,7 @@ class Workers {
 
   struct Search;
   [[nodiscard]] Result<Fit> fit(const v1alpha1::WorkerPool& pool, const Need& need) const;
+  [[nodiscard]] Status usable(const v1alpha1::WorkerPool& pool) const;
   [[nodiscard]] core::OverheadTerms terms(v1alpha1::SandboxClass sandbox_class) const;
   [[nodiscard]] std::shared_ptr<v1alpha1::Worker> describe(const std::string& name,
                                                            const v1alpha1::WorkerPool* pool) const;

@@ -21,11 +21,9 @@ Problem make_problem(Errc code, std::string field, std::string detail) {
 void Catalog::State::flag(Scan& scan, const Candidate& candidate, Problem problem) const {
   scan.clean = false;
   if (candidate.source != kApiSource) {
-    problem.file = candidate.source;
-    if (problem.line == 0) {
-      problem.line = candidate.line;
-      problem.column = candidate.column;
-    }
+    std::vector<Problem> placed{std::move(problem)};
+    codec::place_problems(*candidate.text, placed);
+    problem = std::move(placed.front());
     scan.file_problems[candidate.source].push_back(problem);
   } else {
     on_log(true, text_of(candidate.key) + ": " + problem_text(problem));
@@ -42,21 +40,18 @@ void Catalog::State::add_file(Scan& scan, const SourceFile& file,
     candidate.key = object.key;
     candidate.source = file.path;
     candidate.file_digest = file.digest;
-    candidate.line = object.line;
-    candidate.column = object.column;
+    candidate.text = object.text;
     const auto [it, is_first] = first.emplace(object.key, file.path);
     if (!is_first) {
       flag(scan, candidate,
            make_problem(Errc::AlreadyExists, "metadata.name",
-                        text_of(object.key) + " is defined in " + it->second +
-                            " too; the first file name wins"));
+                        defined_twice(object.key, it->second)));
       if (it->second != file.path) {
         Candidate winner = candidate;
         winner.source = it->second;
         for (const Candidate& other : scan.candidates) {
           if (other.key == object.key) {
-            winner.line = other.line;
-            winner.column = other.column;
+            winner.text = other.text;
           }
         }
         flag(scan, winner,
@@ -75,13 +70,7 @@ void Catalog::State::add_file(Scan& scan, const SourceFile& file,
       continue;
     }
     candidate.from = object.object;
-    std::vector<Problem> problems = check_references(*candidate.from);
-    for (Problem& problem : problems) {
-      flag(scan, candidate, std::move(problem));
-    }
-    if (problems.empty()) {
-      scan.candidates.push_back(std::move(candidate));
-    }
+    scan.candidates.push_back(std::move(candidate));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ate/codec/codec.hpp"
 #include "ate/util/result.hpp"
 #include "objects/object.hpp"
 
@@ -16,8 +17,8 @@ namespace ate::objects {
 /// An object as a file gives it: checked, with its defaults.
 struct FileObject {
   Key key;
-  std::uint32_t line = 0;
-  std::uint32_t column = 0;
+  /// Of the fields that later work may find fault with; the message is in `object`.
+  std::shared_ptr<const codec::Document> text;
   ObjectPtr object;
 };
 

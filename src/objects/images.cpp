@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ate/v1alpha1/objects.pb.h"
+#include "objects/problem_type.hpp"
 #include "objects/state.hpp"
 
 namespace ate::objects {
@@ -15,11 +16,11 @@ bool keeps_code(Errc code) {
          code == Errc::Cancelled || code == Errc::DeadlineExceeded || code == Errc::InvalidValue;
 }
 
+}  // namespace
+
 std::string image_field(int index) {
   return "spec.containers[" + std::to_string(index) + "].image";
 }
-
-}  // namespace
 
 Problem pin_problem(const Error& error, Errc code, std::string field) {
   Problem problem;
@@ -29,28 +30,19 @@ Problem pin_problem(const Error& error, Errc code, std::string field) {
   return problem;
 }
 
-std::vector<Problem> Catalog::State::check_references(const Message& object) const {
-  std::vector<Problem> problems;
-  const auto* source = dynamic_cast<const v1alpha1::ActorTemplate*>(&object);
-  for (int i = 0; source != nullptr && i < source->spec().containers_size(); ++i) {
-    const std::string& reference = source->spec().containers(i).image();
-    if (reference.empty()) {
-      continue;  // core/validate says so
-    }
-    if (const Status status = sources->check_reference(reference); !status) {
-      problems.push_back(pin_problem(status.error(), Errc::InvalidValue, image_field(i)));
-    }
-  }
-  return problems;
-}
-
-async::Task<std::vector<Problem>> Catalog::State::pin(std::shared_ptr<Message> object) {
+async::Task<std::vector<Problem>> Catalog::State::pin(std::shared_ptr<Message> object,
+                                                      Resolved& resolved) {
   std::vector<Problem> problems;
   if (auto* source = dynamic_cast<v1alpha1::ActorTemplate*>(object.get())) {
     source->mutable_status()->clear_images();
     for (int i = 0; i < source->spec().containers_size(); ++i) {
       std::string reference = source->spec().containers(i).image();
-      Result<std::string> digest = co_await sources->resolve(std::move(reference));
+      auto known = resolved.find(reference);
+      if (known == resolved.end()) {
+        Result<std::string> found = co_await sources->resolve(reference);
+        known = resolved.emplace(std::move(reference), std::move(found)).first;
+      }
+      const Result<std::string>& digest = known->second;
       if (!digest) {
         problems.push_back(pin_problem(digest.error(), Errc::ImageInvalid, image_field(i)));
         continue;

@@ -115,6 +115,10 @@ std::string text_of(const Key& key) {
          key.name;
 }
 
+std::string defined_twice(const Key& key, const std::string& first_file) {
+  return text_of(key) + " is defined in " + first_file + " too; the first file name wins";
+}
+
 std::unique_ptr<Message> make_object(Kind kind) {
   switch (kind) {
     case Kind::ActorTemplate:
@@ -153,10 +157,6 @@ Key key_of(Kind kind, const Message& object) {
   const v1alpha1::Metadata& metadata = metadata_of(object);
   return Key{kind, kind == Kind::ActorTemplate ? metadata.atespace() : std::string(),
              metadata.name()};
-}
-
-std::vector<Problem> validate_object(const Message& object) {
-  return with_kind(object, [](const auto& typed) { return core::validate(typed); });
 }
 
 void fill_defaults(Message& object) {

@@ -38,6 +38,8 @@ struct Key {
 [[nodiscard]] bool parse_kind(std::string_view text, Kind& kind);
 /// "ActorTemplate/default/counter", "WorkerPool/small".
 [[nodiscard]] std::string text_of(const Key& key);
+/// What is said of the second of two documents that define one object.
+[[nodiscard]] std::string defined_twice(const Key& key, const std::string& first_file);
 
 [[nodiscard]] std::unique_ptr<Message> make_object(Kind kind);
 [[nodiscard]] std::unique_ptr<Message> copy_of(const Message& object);
@@ -47,7 +49,6 @@ struct Key {
 [[nodiscard]] v1alpha1::ObjectStatus& status_of(Message& object);
 [[nodiscard]] Key key_of(Kind kind, const Message& object);
 
-[[nodiscard]] std::vector<Problem> validate_object(const Message& object);
 void fill_defaults(Message& object);
 /// Deterministic bytes of the spec alone.
 [[nodiscard]] std::string spec_bytes(const Message& object);

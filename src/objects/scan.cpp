@@ -28,7 +28,7 @@ async::Task<void> Catalog::State::settle(Scan& scan, std::size_t index) {
     copy_pins(*now, *candidate.object);
     co_return;
   }
-  std::vector<Problem> problems = co_await pin(candidate.object);
+  std::vector<Problem> problems = co_await pin(candidate.object, scan.resolved);
   for (Problem& problem : problems) {
     flag(scan, candidate, std::move(problem));
   }

@@ -2,7 +2,7 @@
 
 #include "ate/artifacts/artifacts.hpp"
 #include "ate/codec/codec.hpp"
-#include "ate/core/validate.hpp"
+#include "ate/objects/check.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 #include "objects/directory.hpp"
 
@@ -27,21 +27,18 @@ void flag(SourceFile& file, const codec::Document& document, std::string field,
   file.problems.push_back(std::move(problems.front()));
 }
 
+bool may_be_flagged(const std::string& path) {
+  return path == "metadata.name" || path == "spec.default" || path.ends_with(".image") ||
+         path.starts_with("spec.assets");
+}
+
 void add_object(SourceFile& file, Kind kind, codec::Document& document) {
-  std::vector<Problem> problems = validate_object(*document.message);
-  if (!problems.empty()) {
-    codec::place_problems(document, problems);
-    file.problems.insert(file.problems.end(), std::make_move_iterator(problems.begin()),
-                         std::make_move_iterator(problems.end()));
-    return;
-  }
   fill_defaults(*document.message);
   FileObject object;
   object.key = key_of(kind, *document.message);
-  const auto place = document.places.find("metadata.name");
-  object.line = place != document.places.end() ? place->second.line : document.line;
-  object.column = place != document.places.end() ? place->second.column : 1;
   object.object = std::move(document.message);
+  std::erase_if(document.places, [](const auto& place) { return !may_be_flagged(place.first); });
+  object.text = std::make_shared<const codec::Document>(std::move(document));
   file.objects.push_back(std::move(object));
 }
 
@@ -55,13 +52,6 @@ void check_node_config(SourceFile& file, const codec::Document& document, int& s
     flag(file, document, "kind", "noded.yaml has exactly one NodeConfig");
     return;
   }
-  // In force at the next start only; the operator should hear of a mistake now.
-  if (const auto* node = dynamic_cast<const v1alpha1::NodeConfig*>(document.message.get())) {
-    std::vector<Problem> problems = core::validate(*node);
-    codec::place_problems(document, problems);
-    file.problems.insert(file.problems.end(), std::make_move_iterator(problems.begin()),
-                         std::make_move_iterator(problems.end()));
-  }
 }
 
 }  // namespace
@@ -72,20 +62,20 @@ SourceFile parse_source(const std::string& path, const std::string& text) {
   file.digest = "sha256:" + artifacts::sha256_text(text);
   int node_configs = 0;
   for (codec::Document& document : codec::parse_yaml(text, path)) {
-    if (!document.problems.empty()) {
-      file.problems.insert(file.problems.end(), std::make_move_iterator(document.problems.begin()),
-                           std::make_move_iterator(document.problems.end()));
-      continue;
-    }
+    // Also of a NodeConfig, which is in force at the next start only: the operator should hear now.
+    std::vector<Problem> problems = check_document(document);
     Kind kind = Kind::ActorTemplate;
-    if (!parse_kind(document.kind, kind)) {
+    const bool is_object = parse_kind(document.kind, kind);
+    if (document.message != nullptr && !is_object) {
       check_node_config(file, document, node_configs);
-    } else if (is_node_file(path)) {
+    } else if (document.message != nullptr && is_node_file(path)) {
       flag(file, document, "kind",
            "noded.yaml has the NodeConfig only; put this into another file");
-    } else {
+    } else if (problems.empty()) {
       add_object(file, kind, document);
     }
+    file.problems.insert(file.problems.end(), std::make_move_iterator(problems.begin()),
+                         std::make_move_iterator(problems.end()));
   }
   return file;
 }

@@ -13,11 +13,6 @@ class RealSources final : public Sources {
   RealSources(image::Store& images, artifacts::AssetStore& assets)
       : images_(images), assets_(assets) {}
 
-  [[nodiscard]] Status check_reference(const std::string& reference) const override {
-    ATE_TRY(image::parse_reference(reference));
-    return {};
-  }
-
   [[nodiscard]] async::Task<Result<std::string>> resolve(std::string reference) override {
     ATE_CO_ASSIGN(image::Reference parsed, image::parse_reference(reference));
     co_return co_await images_.resolve(std::move(parsed));

@@ -17,12 +17,15 @@ namespace ate::objects {
 struct Candidate {
   Key key;
   std::string source;
-  std::string file_digest;  // of the file's text; "" when it comes from the API
-  std::uint32_t line = 0;
-  std::uint32_t column = 0;
-  ObjectPtr from;                   // as the file gives it
+  std::string file_digest;                      // of the file's text; "" when it comes from the API
+  std::shared_ptr<const codec::Document> text;  // null when it comes from the API
+  ObjectPtr from;                               // as the file gives it
   std::shared_ptr<Message> object;  // with its pins; null when it cannot or need not be put
 };
+
+/// Image references and the digests they had a moment ago: many templates share an image, and each
+/// look at one starts a process.
+using Resolved = std::map<std::string, Result<std::string>>;
 
 /// What one scan works on.
 struct Scan {
@@ -32,6 +35,7 @@ struct Scan {
   std::vector<Candidate> candidates;
   std::map<std::string, std::vector<Problem>> file_problems;  // by path
   std::map<Key, std::vector<Problem>> key_problems;
+  Resolved resolved;
   std::vector<Change> changes;
   std::vector<std::pair<Key, std::int64_t>> pruned;
 };
@@ -71,8 +75,8 @@ struct Catalog::State {
 
   // images.cpp
   /// Resolves images and imports assets into the object's status; problems when something failed.
-  [[nodiscard]] async::Task<std::vector<Problem>> pin(std::shared_ptr<Message> object);
-  [[nodiscard]] std::vector<Problem> check_references(const Message& object) const;
+  [[nodiscard]] async::Task<std::vector<Problem>> pin(std::shared_ptr<Message> object,
+                                                      Resolved& resolved);
   /// Takes the pins over from the object in force.
   static void copy_pins(const Message& from, Message& to);
   [[nodiscard]] bool has_assets(const Message& object) const;
@@ -110,8 +114,5 @@ struct Catalog::State {
   bool scanned = false;
   bool retry = false;  // the last scan could not finish its work
 };
-
-/// Errors of an image or asset become findings about the template or config.
-[[nodiscard]] Problem pin_problem(const Error& error, Errc code, std::string field);
 
 }  // namespace ate::objects

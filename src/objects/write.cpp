@@ -2,6 +2,7 @@
 #include <google/protobuf/message.h>
 
 #include "ate/codec/codec.hpp"
+#include "ate/objects/check.hpp"
 #include "ate/util/ids.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
@@ -135,14 +136,16 @@ async::Task<Result<Catalog::Put>> Catalog::State::put(Kind kind, std::string ate
                                                       std::string name, std::string json,
                                                       std::optional<std::string> if_match) {
   const std::shared_ptr<Message> object = make_object(kind);
-  ATE_CO_TRY(codec::from_json(json, objects::name(kind), *object));
+  const Status read = codec::from_json(json, objects::name(kind), *object);
   std::vector<Problem> problems;
   check_name("metadata.name", name, metadata_of(*object).mutable_name(), problems);
   if (kind == Kind::ActorTemplate) {
     check_name("metadata.atespace", atespace, metadata_of(*object).mutable_atespace(), problems);
   }
-  append(problems, validate_object(*object));
-  append(problems, check_references(*object));
+  append(problems, check_object(*object));
+  if (!read) {
+    co_return fail(codec::with_findings(read.error(), std::move(problems)));
+  }
   if (!problems.empty()) {
     co_return fail(codec::problems_error(std::move(problems)));
   }
@@ -150,7 +153,8 @@ async::Task<Result<Catalog::Put>> Catalog::State::put(Kind kind, std::string ate
   const Key key = key_of(kind, *object);
   // Before the work, and again when nothing can come in between.
   ATE_CO_TRY(check_write(key, if_match));
-  problems = co_await pin(object);
+  Resolved resolved;
+  problems = co_await pin(object, resolved);
   if (!problems.empty()) {
     co_return fail(codec::problems_error(std::move(problems)));
   }

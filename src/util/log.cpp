@@ -25,6 +25,18 @@ std::string_view level_name(LogLevel level) {
   return "?";
 }
 
+/// Between quotes in a line, so that no value can pass for another field.
+std::string quotable(std::string_view text) {
+  std::string out;
+  for (const char c : escape_text(text, kFieldLimit)) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    out += c;
+  }
+  return out;
+}
+
 }  // namespace
 
 bool parse_log_level(std::string_view text, LogLevel& level) {
@@ -45,10 +57,7 @@ std::string escape_text(std::string_view text, std::size_t limit) {
   out.reserve(text.size());
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
+    if (c == '\n') {
       out += "\\n";
     } else if (byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
@@ -71,9 +80,9 @@ void Log::write(LogLevel level, std::string_view message, Fields fields) const {
   }
   std::string line =
       journal_ ? fmt::format("<{}>", int(level)) : fmt::format("{}: ", level_name(level));
-  line += escape_text(message, kFieldLimit);
+  line += quotable(message);
   for (const auto& [key, value] : fields) {
-    line += fmt::format(" {}=\"{}\"", key, escape_text(value, kFieldLimit));
+    line += fmt::format(" {}=\"{}\"", key, quotable(value));
   }
   line += '\n';
   // IGNORED: a log that can't be written must not stop the daemon.

@@ -36,6 +36,7 @@ class CommandLine(Case):
         printed = json.loads(self.run_once("--print-config").stdout)  # JSON is YAML
         self.assertEqual(printed["spec"]["stateDir"], self.daemon.state_dir)
         self.assertEqual(printed["spec"]["operationWait"], "60s")
+        self.assertEqual(printed["spec"]["sizing"], {"requireActorLimits": False})
         self.assertEqual(self.run_once("--check-config").returncode, 0)
         self.assertFalse(os.path.exists(self.daemon.state_dir))
 
@@ -46,6 +47,14 @@ class CommandLine(Case):
             run = self.run_once(*arguments)
             self.assertEqual(run.returncode, 2)
             self.assertIn("noded.yaml:4:3: spec.statDir", run.stderr)
+            self.assertIn("noded.yaml:5:13: spec.logLevel", run.stderr)
+
+    def test_check_config_reads_the_object_files_too(self):
+        self.daemon.write("a.yaml", "apiVersion: ate.dev/v1alpha1\nkind: WorkerPool\nmetadata: {name: a}\nspec: {sandboxClass: gvisor}\n")
+        run = self.run_once("--check-config")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("a.yaml:4:7: spec.resources.limits.cpu: is required", run.stderr)
+        self.assertFalse(os.path.exists(self.daemon.state_dir))
 
     def test_failpoints_are_listed_or_refused(self):
         listed = self.run_once("--failpoints")

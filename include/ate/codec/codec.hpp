@@ -23,7 +23,7 @@ namespace ate::codec {
 
 /// JSON object -> message. Unknown fields, wrong types, output-only fields, duplicate keys, depth >
 /// 32, trailing bytes: all problems at once, with their path. `kind` non-empty: optional
-/// apiVersion/kind members must match.
+/// apiVersion/kind members must match. After an error `message` holds what could be read.
 [[nodiscard]] Status from_json(std::string_view text, std::string_view kind,
                                google::protobuf::Message& message);
 
@@ -43,8 +43,9 @@ struct Document {
   std::string api_version;
   std::string kind;
   std::uint32_t line = 1;  // where it starts
-  std::unique_ptr<google::protobuf::Message>
-      message;  // NodeConfig, ActorTemplate, WorkerPool, SandboxConfig; null when problems
+  /// NodeConfig, ActorTemplate, WorkerPool or SandboxConfig; null when the text is none. With
+  /// problems it holds what could be read: good for finding more of them, for nothing else.
+  std::unique_ptr<google::protobuf::Message> message;
   std::vector<Problem> problems;
   std::string file;
   /// Where each path stands (`spec.containers[0].image`), for problems found later.
@@ -54,6 +55,15 @@ struct Document {
 /// Gives problems of core/validate about `document` its file, and the line and column of their path
 /// (of the nearest outer one when that is not in the text).
 void place_problems(const Document& document, std::vector<Problem>& problems);
+
+/// `found` in what could be read of a text, less what only echoes `known` problems of it: findings
+/// about the same path, or about what holds it or lies in it. Nothing when the text itself is
+/// broken.
+[[nodiscard]] std::vector<Problem> without_echoes(const std::vector<Problem>& known,
+                                                  std::vector<Problem> found);
+
+/// An error of from_json together with what was found in what could be read.
+[[nodiscard]] Error with_findings(Error error, std::vector<Problem> found);
 
 /// One error that carries all `problems` (not empty); its code is one of 400 when any of them is.
 [[nodiscard]] Error problems_error(std::vector<Problem> problems);

@@ -21,6 +21,7 @@ class Operation;
 class Snapshot;
 class SnapshotMetadata;
 class Worker;
+class WorkerPool;
 }  // namespace ate::v1alpha1
 
 namespace ate::store {
@@ -180,6 +181,8 @@ class Engine {
 
   // Workers.
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Worker>> workers() const;
+  /// Fills in what the pool's status says of its workers.
+  void describe(v1alpha1::WorkerPool& pool) const;
   [[nodiscard]] Result<std::shared_ptr<const v1alpha1::Worker>> worker(
       const std::string& name) const;
 

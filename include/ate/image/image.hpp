@@ -54,6 +54,17 @@ struct Unpacked {
 /// (openat2 RESOLVE_IN_ROOT). InvalidValue names what is missing.
 [[nodiscard]] Result<User> resolve_user(const std::string& rootfs, const std::string& user);
 
+/// Where something is mounted over an image's tree.
+struct MountPoint {
+  std::string path;  // absolute, in the image
+  bool is_directory = false;
+};
+
+/// ImageInvalid when the tree has something there that can't be mounted over. Missing ones are
+/// fine: runsc makes them. It opens what is there, so that it would wait for a FIFO for good.
+[[nodiscard]] Status check_mount_points(const std::string& rootfs,
+                                        const std::vector<MountPoint>& points);
+
 /// Content-addressed store <stateDir>/images/sha256/<hex>/{config.json,rootfs/}. Unpacking runs in
 /// a confined helper (our own executable re-executed as `ate-noded unpack-helper`), single flight
 /// per digest, into a temporary directory renamed into place when every digest was right: a killed

@@ -23,8 +23,6 @@ class Sources {
   Sources(Sources&&) = delete;
   Sources& operator=(Sources&&) = delete;
 
-  /// Syntax of an image reference: InvalidValue or NotYetSupported.
-  [[nodiscard]] virtual Status check_reference(const std::string& reference) const = 0;
   /// Reference -> manifest digest.
   [[nodiscard]] virtual async::Task<Result<std::string>> resolve(std::string reference) = 0;
   /// Unpacks when it is not there yet; joins a running unpack.

@@ -47,7 +47,7 @@ class Log {
   bool journal_;
 };
 
-/// Escapes control characters, quotes, backslash and invalid bytes; at most `limit` bytes of input.
+/// Control characters escaped, at most `limit` bytes of input. Twice gives the same as once.
 [[nodiscard]] std::string escape_text(std::string_view text, std::size_t limit);
 
 }  // namespace ate

@@ -184,6 +184,15 @@ Result<net::NetnsPair> GvisorRuntime::take(const Identity& reserved) {
   return pair;
 }
 
+Status check_mounts(const std::string& rootfs, const v1alpha1::Container& container) {
+  std::vector<image::MountPoint> points = {
+      {core::kResolvConf, false}, {core::kHosts, false}, {core::kHostnameFile, false}};
+  for (const v1alpha1::VolumeMount& mount : container.volume_mounts()) {
+    points.push_back({mount.mount_path(), true});
+  }
+  return image::check_mount_points(rootfs, points);
+}
+
 Result<StartPlan> GvisorRuntime::boot_plan(const BootPlan& plan) const {
   if (plan.spec == nullptr || plan.spec->containers_size() != 1 || plan.images.size() != 1) {
     return fail(Errc::NotYetSupported, "exactly one container for each actor so far");
@@ -194,6 +203,7 @@ Result<StartPlan> GvisorRuntime::boot_plan(const BootPlan& plan) const {
                .cmd = image.cmd,
                .env = image.env,
                .working_dir = image.working_dir};
+  ATE_TRY(check_mounts(image.rootfs, plan.spec->containers(0)));
   ATE_ASSIGN(image::User user, image::resolve_user(image.rootfs, image.user));
   oci.user = {.uid = user.uid,
               .gid = user.gid,

@@ -109,6 +109,27 @@ TEST_CASE("json: all problems at once, each with its path") {
   REQUIRE(outcome.problems[9].detail.find("only limits exist") != std::string::npos);
 }
 
+TEST_CASE("json: later findings that only echo an earlier one are left out") {
+  const auto problem = [](const std::string& field) {
+    Problem out;
+    out.field = field;
+    return out;
+  };
+  const std::vector<Problem> known{problem("spec.ports[0]"), problem("spec.env[1].value")};
+  const std::vector<Problem> found{
+      problem("spec.ports[0].name"), problem("spec.ports"),     problem("spec"),
+      problem("spec.env[1].value"),  problem("spec.ports[01]"), problem("spec.portsmouth"),
+      problem("spec.env[1].name"),   problem("spec.env[10]"),   problem("metadata.name")};
+  std::vector<std::string> kept;
+  for (const Problem& left : without_echoes(known, found)) {
+    kept.push_back(left.field);
+  }
+  REQUIRE(kept == std::vector<std::string>{"spec.ports[01]", "spec.portsmouth", "spec.env[1].name",
+                                           "spec.env[10]", "metadata.name"});
+  REQUIRE(without_echoes({problem("")}, found).empty());  // the whole text is broken
+  REQUIRE(without_echoes({}, found).size() == found.size());
+}
+
 TEST_CASE("json: quantities are text, numbers keep their spelling") {
   v1alpha1::Limits limits;
   REQUIRE(from_json(R"({"cpu":0.5,"memory":"1Gi","pids":4096})", "", limits));

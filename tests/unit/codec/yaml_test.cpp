@@ -18,7 +18,6 @@ Problem only_problem(const std::string& text) {
   const std::vector<Document> documents = parse_yaml(text, "f.yaml");
   REQUIRE(documents.size() == 1);
   REQUIRE(documents[0].problems.size() == 1);
-  REQUIRE(documents[0].message == nullptr);
   REQUIRE(documents[0].problems[0].file == "f.yaml");
   return documents[0].problems[0];
 }

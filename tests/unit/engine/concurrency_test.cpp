@@ -165,6 +165,33 @@ TEST_CASE("workers: lowest free ordinal, 503 when all are taken, 422 when none c
   });
 }
 
+TEST_CASE("pools: say how many workers they have, and why no actor can run in them") {
+  with_world([](World& w) -> async::Task<void> {
+    co_await w.create("a");
+    co_await must(w.resume("a"));
+    v1alpha1::WorkerPool small = w.templates.make_pool("small", 4, "1Gi");
+    w.engine->describe(small);
+    REQUIRE(small.status().workers() == 4);
+    REQUIRE(small.status().assigned() == 1);
+    REQUIRE(small.status().object().ready() == "True");
+    REQUIRE(small.status().object().message().empty());
+    v1alpha1::WorkerPool tiny = w.templates.make_pool("tiny", 1, "100Mi");
+    w.engine->describe(tiny);
+    REQUIRE(tiny.status().workers() == 1);
+    REQUIRE(tiny.status().assigned() == 0);
+    REQUIRE(tiny.status().object().ready() == "False");
+    REQUIRE(tiny.status().object().message().find("limits.memory of WorkerPool tiny") !=
+            std::string::npos);
+    w.templates.config = nullptr;
+    w.engine->describe(small);
+    REQUIRE(small.status().object().ready() == "False");
+    REQUIRE(small.status().object().message() == "no SandboxConfig is the default of class gvisor");
+    small.mutable_spec()->set_sandbox_config("other");
+    w.engine->describe(small);
+    REQUIRE(small.status().object().message() == "there is no SandboxConfig other");
+  });
+}
+
 TEST_CASE("workers: the selector and the declared size choose the pool") {
   with_world([](World& w) -> async::Task<void> {
     v1alpha1::WorkerPool labelled = w.templates.make_pool("gold", 1, "2Gi");

@@ -30,13 +30,6 @@ class FakeSources final : public objects::Sources {
   int ensured = 0;
   int imported = 0;
 
-  [[nodiscard]] Status check_reference(const std::string& reference) const override {
-    if (!reference.starts_with("oci:/")) {
-      return fail(Errc::InvalidValue, "not an image reference");
-    }
-    return {};
-  }
-
   [[nodiscard]] async::Task<Result<std::string>> resolve(std::string reference) override {
     ++resolved;
     const auto it = images.find(reference);

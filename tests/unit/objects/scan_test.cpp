@@ -1,7 +1,9 @@
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "ate/objects/check.hpp"
 #include "rig.hpp"
 
 using namespace ate;
@@ -172,12 +174,73 @@ TEST_CASE("scan: an image that cannot be resolved is an error of the file") {
     co_await catalog->scan();
     REQUIRE(catalog->find_template("default", "t", 0)->metadata().generation() == 2);
     // A reference that is none is found before.
-    other.replace(other.find("oci:/x"), 6, "nginx");
+    other.replace(other.find("oci:/x"), 6, "oci:x");
     rig.write("a.yaml", other);
     co_await catalog->scan();
     REQUIRE(catalog->files()[0].problems[0].code == Errc::InvalidValue);
     co_await catalog->close();
   });
+}
+
+TEST_CASE("scan: every problem of a document is told at once, each at its own place") {
+  Rig rig;
+  rig.write("a.yaml",
+            "apiVersion: ate.dev/v1alpha1\n"
+            "kind: ActorTemplate\n"
+            "metadata: {name: My}\n"
+            "spec:\n"
+            "  sandboxClass: gvisor\n"
+            "  containers:\n"
+            "  - name: app\n"
+            "    image: nginx:latest\n"
+            "    env: [5, {name: A, value: b}, {name: 1A, value: b}]\n"
+            "  idle: {after: 10 minutes, action: sleep}\n"
+            "  ttl: 1h\n");
+  rig.write("b.yaml", template_yaml("t", "") + "---\n" + config_yaml("gvisor", ""));
+  rig.images.clear();
+  rig.assets.clear();
+  run_coro([&](async::Context& context) -> async::Task<void> {
+    auto catalog = rig.start(context);
+    co_await catalog->scan();
+    std::vector<std::string> told;
+    for (const auto& file : catalog->files()) {
+      for (const Problem& problem : file.problems) {
+        told.push_back(problem.file.substr(problem.file.rfind('/') + 1) + ":" +
+                       std::to_string(problem.line) + ":" + std::to_string(problem.column) + " " +
+                       problem.field);
+      }
+    }
+    std::ranges::sort(told);
+    REQUIRE(told == std::vector<std::string>{
+                        "a.yaml:10:17 spec.idle.after",
+                        "a.yaml:10:37 spec.idle.action",
+                        "a.yaml:11:8 spec.ttl",
+                        "a.yaml:3:18 metadata.name",
+                        "a.yaml:8:12 spec.containers[0].image",
+                        "a.yaml:9:11 spec.containers[0].env[0]",
+                        "a.yaml:9:42 spec.containers[0].env[2].name",
+                        "b.yaml:13:26 spec.assets.runsc.path",
+                        "b.yaml:6:35 spec.containers[0].image",
+                    });
+    co_await catalog->close();
+  });
+}
+
+TEST_CASE("check: a directory's files are checked as a start would, without their images") {
+  const Rig rig;
+  rig.write("a.yaml", pool_yaml("p", "1Gi") + "---\n" + template_yaml("t", ""));
+  rig.write("b.yaml", pool_yaml("p", "lots"));
+  rig.write("c.yaml", pool_yaml("p", "2Gi"));
+  rig.write("noded.yaml",
+            "apiVersion: ate.dev/v1alpha1\nkind: NodeConfig\nspec: {logLevel: loud}\n");
+  std::vector<std::string> told;
+  for (const Problem& problem : objects::check_directory(rig.dir.path() + "/etc")) {
+    told.push_back(problem.file.substr(problem.file.rfind('/') + 1) + ":" +
+                   std::to_string(problem.line) + " " + problem.field);
+  }
+  REQUIRE(told == std::vector<std::string>{"b.yaml:4 spec.resources.limits.memory",
+                                           "c.yaml:3 metadata.name", "noded.yaml:3 spec.logLevel"});
+  REQUIRE(objects::check_directory(rig.dir.path() + "/none").size() == 1);
 }
 
 TEST_CASE("scan: objects go after two seconds of absence, by a scan without errors") {
@@ -414,6 +477,21 @@ TEST_CASE("scan: when the store refuses, everything stays and is tried again") {
 }
 
 // Fault I16: many files.
+TEST_CASE("scan: an image that many templates share is looked at once") {
+  Rig rig;
+  rig.write("a.yaml", template_yaml("a", "") + "---\n" + template_yaml("b", ""));
+  rig.write("b.yaml", template_yaml("c", ""));
+  run_coro([&](async::Context& context) -> async::Task<void> {
+    auto catalog = rig.start(context);
+    co_await catalog->scan();
+    REQUIRE(catalog->templates("").size() == 3);
+    REQUIRE(rig.sources->resolved == 1);
+    co_await catalog->scan();  // asked for: the tag may have moved
+    REQUIRE(rig.sources->resolved == 2);
+    co_await catalog->close();
+  });
+}
+
 TEST_CASE("scan: a thousand unchanged files cost little") {
   Rig rig;
   for (int i = 0; i < 1000; ++i) {
@@ -426,6 +504,6 @@ TEST_CASE("scan: a thousand unchanged files cost little") {
     REQUIRE(rig.store.commits == 1);
     const int resolved = rig.sources->resolved;
     co_await catalog->close();
-    REQUIRE(resolved == 1000);
+    REQUIRE(resolved == 1);
   });
 }

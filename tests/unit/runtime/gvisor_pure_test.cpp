@@ -41,14 +41,14 @@ TEST_CASE("runsc errors: the last log message, its first line, escaped and bound
   const std::string log =
       "{\"msg\":\"first\",\"level\":\"error\"}\n"
       "{\"msg\":\"restoring: \\\"a\\\": EOF:\\ngoroutine 16\",\"level\":\"error\"}\n";
-  REQUIRE(error_text(log, "ignored") == "restoring: \\\"a\\\": EOF:");
+  REQUIRE(error_text(log, "ignored") == "restoring: \"a\": EOF:");
   REQUIRE(error_text("", "usage\nbad flag: -x\n") == "bad flag: -x");
   REQUIRE(error_text("no json", "printed") == "printed");
   REQUIRE(error_text("", "").empty());
   REQUIRE(error_text("", "\x1b[31mred") == error_text("", "\x1b[31mred"));
   REQUIRE(error_text("", "\x1b[31mred").find('\x1b') == std::string::npos);
   REQUIRE(error_text("", std::string(1 << 20, 'x')).size() < 2000);
-  REQUIRE(error_text(R"({"msg":"cut off \)", "") == "cut off \\\\");
+  REQUIRE(error_text(R"({"msg":"cut off \)", "") == "cut off \\");
 }
 
 TEST_CASE("runsc errors: a full disk is told apart, a retry only for the EOF class") {

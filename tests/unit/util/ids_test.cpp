@@ -36,7 +36,9 @@ TEST_CASE("rfc3339: milliseconds survive a round trip") {
 }
 
 TEST_CASE("log text: nothing from a guest can forge a line") {
-  REQUIRE(escape_text("a\nb\x1b[31m\"", 100) == "a\\nb\\x1b[31m\\\"");
+  const std::string once = escape_text("a\nb\x1b[31m\"\\", 100);
+  REQUIRE(once == "a\\nb\\x1b[31m\"\\");
+  REQUIRE(escape_text(once, 100) == once);
   REQUIRE(escape_text("abcdef", 3) == "abc...");
 }
 
