@@ -95,6 +95,15 @@ async::Task<Status> reply_actor(Call& call, Backend::Actor actor) {
 
 }  // namespace
 
+http::Response created(const v1alpha1::Actor& actor) {
+  http::Response response;
+  response.status = 201;
+  response.headers.emplace_back("Location", actor_path(actor));
+  response.headers.emplace_back("ETag", '"' + actor.metadata().resource_version() + '"');
+  response.body = codec::to_json(actor, "Actor");
+  return response;
+}
+
 async::Task<Status> create_actor(Call& call) {
   ATE_CO_ASSIGN(std::string space, call.atespace());
   std::string json = std::move(call.request().body);
@@ -104,13 +113,7 @@ async::Task<Status> create_actor(Call& call) {
   if (!created) {
     co_return fail(std::move(created).error());
   }
-  const v1alpha1::Actor& actor = **created;
-  http::Response response;
-  response.status = 201;
-  response.headers.emplace_back("Location", actor_path(actor));
-  response.headers.emplace_back("ETag", '"' + actor.metadata().resource_version() + '"');
-  response.body = codec::to_json(actor, "Actor");
-  Status sent = co_await call.reply(std::move(response));
+  Status sent = co_await call.reply(api::created(**created));
   co_return sent;
 }
 

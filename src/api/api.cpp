@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "api/call.hpp"
+#include "api/idempotency.hpp"
 #include "api/router.hpp"
 #include "ate/api/problems.hpp"
 
@@ -60,7 +61,7 @@ bool is_mutating(std::string_view method) {
 struct Api::State {
   State(async::Context& context, Backend& backend, const Clock& clock, const Log& log,
         Options options)
-      : services{context, backend, clock, log, std::move(options), {}, async::Mutex(context)} {}
+      : services{context, backend, clock, log, std::move(options), {}, async::Mutex(context), {}} {}
 
   /// Everything before the handler; fills `call`.
   async::Task<Status> dispatch(Call& call);
@@ -104,7 +105,8 @@ async::Task<Status> Api::State::dispatch(Call& call) {
     ATE_CO_TRY(std::move(read));
     ATE_CO_TRY(check_content_type(route, request));
   }
-  Status handled = co_await route.handler(call);
+  Status handled =
+      co_await (route.method == "POST" ? handle_once(call, route) : route.handler(call));
   co_return handled;
 }
 
@@ -132,7 +134,7 @@ void Api::State::audit(const Call& call, const Status& outcome, SteadyTime begin
 
 async::Task<Status> Api::handle(http::Exchange& exchange) {
   const SteadyTime begin = state_->services.clock.steady();
-  Call call{state_->services, exchange, {}, {}, {}, 0};
+  Call call{state_->services, exchange, {}, {}, {}};
   Status outcome = co_await state_->dispatch(call);
   if (is_mutating(exchange.request().method) && call.rest.empty()) {
     state_->audit(call, outcome, begin);

@@ -147,6 +147,10 @@ Result<std::optional<std::string>> Call::if_match() const {
 }
 
 async::Task<Status> Call::reply(http::Response response) {
+  if (held != nullptr) {
+    *held = std::move(response);
+    co_return Status();
+  }
   status = response.status;
   Status sent = co_await exchange.respond(std::move(response));
   co_return sent;

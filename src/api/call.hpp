@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,16 @@ class ActorCache {
   std::unordered_map<std::string, Entry> entries_;
 };
 
+/// A request with an Idempotency-Key that is at work, for those that come with the same key.
+struct Flight {
+  Flight(async::Context& context, std::string print)
+      : fingerprint(std::move(print)), done(context) {}
+
+  const std::string fingerprint;
+  std::optional<http::Response> answer;  // unset when it had no effect
+  async::Event done;
+};
+
 /// What all handlers share; lives as long as the Api.
 struct Services {
   async::Context& context;
@@ -40,6 +51,7 @@ struct Services {
   Options options;
   ActorCache cache;
   async::Mutex object_writes;  // If-None-Match: * is check and write in one
+  std::map<std::string, std::shared_ptr<Flight>> flights;  // by user and key
 };
 
 /// One request on its way through a handler. Lives in the frame of Api::handle.
@@ -49,7 +61,8 @@ struct Call {
   std::vector<std::pair<std::string_view, std::string>> params;  // of the path, decoded
   std::string rest;  // of a proxy path: raw target after /proxy/{port}, query included
   Query query;
-  int status = 0;  // of the reply, for the audit line; 0 = none yet
+  int status = 0;                  // of the reply, for the audit line; 0 = none yet
+  http::Response* held = nullptr;  // set: reply() puts the answer there instead of sending it
 
   [[nodiscard]] Backend& backend() const { return services.backend; }
 

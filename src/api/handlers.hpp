@@ -37,12 +37,16 @@ namespace ate::api {
 
 // actor_routes.cpp
 [[nodiscard]] async::Task<Status> create_actor(Call& call);
+/// 201 with the actor's place and tag.
+[[nodiscard]] http::Response created(const v1alpha1::Actor& actor);
 [[nodiscard]] async::Task<Status> list_actors(Call& call);
 [[nodiscard]] async::Task<Status> get_actor(Call& call);
 [[nodiscard]] async::Task<Status> patch_actor(Call& call);
 [[nodiscard]] async::Task<Status> signal_actor(Call& call);
 
 // verb_routes.cpp
+/// What a call that began `operation` is answered: 202 while it runs, then what came of it.
+[[nodiscard]] http::Response outcome_of(Call& call, const v1alpha1::Operation& operation);
 [[nodiscard]] async::Task<Status> delete_actor(Call& call);
 [[nodiscard]] async::Task<Status> resume_actor(Call& call);
 [[nodiscard]] async::Task<Status> pause_actor(Call& call);

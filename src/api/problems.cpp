@@ -63,6 +63,11 @@ constexpr std::array kKinds{
                 "The snapshot needs something that this host or worker does not have: CPU "
                 "features, a kernel, memory, a runtime. `field` names it, the other members give "
                 "both values. The snapshot itself is unharmed."},
+    ProblemKind{Errc::IdempotencyKeyInUse, "idempotency-key-in-use", 409,
+                "Outcome of an earlier request is not known",
+                "A request with this Idempotency-Key is still at work (try again after Retry-After "
+                "for its answer), or the daemon ended while it ran and nothing tells whether it "
+                "had its effect: `detail` says which. Nothing was done for this request."},
     ProblemKind{Errc::PreconditionFailed, "precondition-failed", 412, "Precondition failed",
                 "The object was changed since it was read (If-Match), or exists although it must "
                 "not (If-None-Match: *). Read it again and repeat the change."},
@@ -92,6 +97,10 @@ constexpr std::array kKinds{
     ProblemKind{Errc::AssetInvalid, "asset-invalid", 422, "Sandbox binary cannot be used",
                 "A binary or guest asset of a SandboxConfig is missing, has another checksum than "
                 "declared, or does not work on this host."},
+    ProblemKind{Errc::IdempotencyKeyReused, "idempotency-key-reused", 422,
+                "Idempotency-Key belongs to another request",
+                "The key was used within 24 hours for a request with another method, target, "
+                "If-Match or body. Nothing was done; a new request takes a new key."},
     ProblemKind{Errc::TooManyRequests, "too-many-requests", 429, "Too many requests",
                 "Too many requests wait for this actor to wake. Try again after Retry-After."},
     ProblemKind{Errc::HeaderTooLarge, "header-too-large", 431, "Header too large",

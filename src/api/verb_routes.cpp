@@ -113,30 +113,14 @@ http::Response done(Call& call, const Backend::Actor& actor, const std::string& 
 
 /// 202 while it runs; the actor, the new snapshot, 204 or the stored problem once it ended within
 /// `wait`.
-async::Task<Status> reply_operation(Call& call, engine::ActorKey key, std::string id,
-                                    Prefer prefer) {
+async::Task<Status> reply_operation(Call& call, std::string id, Prefer prefer) {
   const std::chrono::milliseconds wait = prefer.wait.value_or(std::chrono::milliseconds(0));
   auto operation = co_await call.backend().operation(std::move(id), wait);
   if (!operation) {
     co_return fail(std::move(operation).error());
   }
-  http::Response response = accepted(**operation);
-  switch ((*operation)->state()) {
-    case v1alpha1::Operation::FAILED:
-    case v1alpha1::Operation::CANCELLED:
-      if (!prefer.respond_async && !(*operation)->error_json().empty()) {
-        response = stored_problem(**operation);
-      }
-      break;
-    case v1alpha1::Operation::DONE:
-      if (!prefer.respond_async) {
-        Result<Backend::Actor> actor = call.backend().actor(key);
-        response = done(call, actor ? *actor : nullptr, (*operation)->snapshot());
-      }
-      break;
-    default:  // protobuf enumerations are open
-      break;
-  }
+  http::Response response =
+      prefer.respond_async ? accepted(**operation) : outcome_of(call, **operation);
   add_applied(prefer, response);
   Status sent = co_await call.reply(std::move(response));
   co_return sent;
@@ -154,7 +138,7 @@ async::Task<Status> run_verb(Call& call, Verb verb, engine::VerbOptions options)
     co_return fail(std::move(ran).error());
   }
   if (!ran->finished && !ran->operation.empty()) {
-    Status replied = co_await reply_operation(call, std::move(key), ran->operation, prefer);
+    Status replied = co_await reply_operation(call, ran->operation, prefer);
     co_return replied;
   }
   http::Response response = done(call, ran->actor, ran->snapshot);
@@ -163,7 +147,30 @@ async::Task<Status> run_verb(Call& call, Verb verb, engine::VerbOptions options)
   co_return sent;
 }
 
+/// What the verb leaves behind; null once it is gone.
+Backend::Actor actor_of(const Call& call, const v1alpha1::Operation& operation) {
+  const v1alpha1::ActorRef& ref = operation.actor();
+  Result<Backend::Actor> actor = call.backend().actor(engine::ActorKey{ref.atespace(), ref.uid()});
+  return actor ? std::move(*actor) : nullptr;
+}
+
 }  // namespace
+
+http::Response outcome_of(Call& call, const v1alpha1::Operation& operation) {
+  switch (operation.state()) {
+    case v1alpha1::Operation::FAILED:
+    case v1alpha1::Operation::CANCELLED:
+      return operation.error_json().empty() ? accepted(operation) : stored_problem(operation);
+    case v1alpha1::Operation::DONE: {
+      const Backend::Actor actor = actor_of(call, operation);
+      return actor != nullptr && operation.verb() == "create"
+                 ? created(*actor)
+                 : done(call, actor, operation.snapshot());
+    }
+    default:  // protobuf enumerations are open
+      return accepted(operation);
+  }
+}
 
 async::Task<Status> delete_actor(Call& call) {
   ATE_CO_ASSIGN(const bool force, call.query_flag("force"));

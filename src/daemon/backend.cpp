@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ate/artifacts/artifacts.hpp"
+#include "ate/util/ids.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
 
@@ -229,6 +231,43 @@ std::int64_t ServiceBackend::last_event() const {
 async::Task<std::int64_t> ServiceBackend::wait_event(std::int64_t seen,
                                                      std::chrono::milliseconds limit) {
   return engine_.wait_event(seen, limit);
+}
+
+async::Task<Result<std::optional<ServiceBackend::KeptRequest>>> ServiceBackend::kept_request(
+    std::string key) {
+  ATE_CO_ASSIGN(std::optional<store::KeptRequest> kept,
+                co_await store_.kept_request(std::move(key)));
+  if (!kept) {
+    co_return std::optional<KeptRequest>();
+  }
+  co_return KeptRequest{std::move(kept->key), kept->created_ms, std::move(kept->record)};
+}
+
+async::Task<Status> ServiceBackend::keep_request(KeptRequest request) {
+  store::Batch batch;
+  batch.put_requests.push_back(
+      {std::move(request.key), request.created_ms, std::move(request.record)});
+  return store_.commit(std::move(batch));
+}
+
+async::Task<Status> ServiceBackend::drop_request(std::string key) {
+  store::Batch batch;
+  batch.delete_requests.push_back(std::move(key));
+  return store_.commit(std::move(batch));
+}
+
+async::Task<Result<ServiceBackend::Operation>> ServiceBackend::operation_of(std::string request_id,
+                                                                            std::int64_t since_ms) {
+  const WallTime since{std::chrono::milliseconds(since_ms)};
+  auto found = co_await store_.operation_of(std::move(request_id), "op-" + ulid_floor(since));
+  if (!found) {
+    co_return fail(std::move(found).error());
+  }
+  co_return Operation(std::move(*found));
+}
+
+std::string ServiceBackend::digest(const std::string& text) const {
+  return artifacts::sha256_text(text);
 }
 
 }  // namespace ate::daemon

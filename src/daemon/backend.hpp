@@ -76,6 +76,14 @@ class ServiceBackend final : public api::Backend {
   [[nodiscard]] async::Task<std::int64_t> wait_event(std::int64_t seen,
                                                      std::chrono::milliseconds limit) override;
 
+  [[nodiscard]] async::Task<Result<std::optional<KeptRequest>>> kept_request(
+      std::string key) override;
+  [[nodiscard]] async::Task<Status> keep_request(KeptRequest request) override;
+  [[nodiscard]] async::Task<Status> drop_request(std::string key) override;
+  [[nodiscard]] async::Task<Result<Operation>> operation_of(std::string request_id,
+                                                            std::int64_t since_ms) override;
+  [[nodiscard]] std::string digest(const std::string& text) const override;
+
  private:
   [[nodiscard]] Config annotated(Config config) const;
   [[nodiscard]] Pool annotated(Pool pool) const;

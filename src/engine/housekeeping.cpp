@@ -6,7 +6,9 @@ namespace ate::engine {
 namespace {
 
 constexpr std::chrono::seconds kRetryPeriod(10);
+// History is trimmed when much has come to it, and now and then for what has grown old.
 constexpr std::int64_t kTrimEvery = 1000;
+constexpr std::chrono::minutes kTrimPeriod(1);
 
 }  // namespace
 
@@ -30,13 +32,26 @@ async::Task<void> Engine::State::tick() {
     last_retry = now();
     co_await retry_leftovers();
   }
-  if (ended_since_trim >= kTrimEvery) {
-    ended_since_trim = 0;
-    const Status trimmed =
-        co_await journal.store().trim(settings.keep_operations, settings.keep_events);
-    if (!trimmed) {
-      log.error("trimming operations and events failed", {{"error", trimmed.error().message()}});
-    }
+  if (ended_since_trim >= kTrimEvery || now() - last_trim >= kTrimPeriod) {
+    co_await trim();
+  }
+}
+
+async::Task<void> Engine::State::trim() {
+  ended_since_trim = 0;
+  last_trim = now();
+  const auto since = [wall = clock.wall()](std::chrono::milliseconds age) {
+    return age.count() <= 0 ? 0 : (wall.time_since_epoch() - age).count();
+  };
+  store::Retention keep;
+  keep.operations = settings.keep_operations;
+  keep.events = settings.keep_events;
+  keep.operations_since_ms = since(settings.keep_operations_for);
+  keep.events_since_ms = since(settings.keep_events_for);
+  keep.requests_since_ms = since(settings.keep_requests_for);
+  const Status trimmed = co_await journal.store().trim(keep);
+  if (!trimmed) {
+    log.error("trimming operations and events failed", {{"error", trimmed.error().message()}});
   }
 }
 

@@ -185,6 +185,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   void idle_check(const EntryPtr& entry, SteadyTime now);
   [[nodiscard]] async::Task<void> housekeeping();
   [[nodiscard]] async::Task<void> tick();
+  [[nodiscard]] async::Task<void> trim();
   // log_bounds.cpp
   [[nodiscard]] async::Task<void> bound_logs();
   [[nodiscard]] std::set<std::string> writers() const;
@@ -244,6 +245,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   std::vector<std::pair<EntryPtr, GuestPtr>> stuck;  // sandboxes that would not end
   std::int64_t ended_since_trim = 0;
   SteadyTime last_retry;
+  SteadyTime last_trim;
 
   std::vector<core::ActorFacts> facts_at_load;
   std::vector<std::shared_ptr<v1alpha1::Operation>> operations_at_load;

@@ -82,7 +82,7 @@ Status check(Database& database, const std::string& path) {
   }
   database.set_time_limit(kHistoryCheckMs);
   Status history;
-  for (const char* table : {"operations", "events"}) {
+  for (const char* table : {"operations", "events", "requests"}) {
     history = check_table(database, path, table);
     if (!history) {
       break;

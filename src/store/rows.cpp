@@ -115,6 +115,8 @@ Result<Rows> encode(Batch batch) {
   rows.objects = std::move(batch.put_objects);
   rows.gone_objects = std::move(batch.delete_objects);
   rows.meta = std::move(batch.put_meta);
+  rows.requests = std::move(batch.put_requests);
+  rows.gone_requests = std::move(batch.delete_requests);
   for (const ObjectRow& row : rows.objects) {
     rows.resource_version = std::max(rows.resource_version, object_version(row));
   }

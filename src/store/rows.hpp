@@ -41,6 +41,8 @@ struct Rows {
   std::vector<ObjectRow> objects;
   std::vector<ObjectRow> gone_objects;
   std::vector<std::pair<std::string, std::string>> meta;
+  std::vector<KeptRequest> requests;
+  std::vector<std::string> gone_requests;
   std::int64_t resource_version = 0;  // highest that the batch carries
 };
 

@@ -63,7 +63,17 @@ CREATE TABLE meta (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-constexpr std::array<Migration, 1> kMigrations{{{1, kVersion1}}};
+// Requests with an Idempotency-Key. `record` last, so that a look at the ages reads no answers.
+constexpr const char* kVersion2 = R"sql(
+CREATE TABLE requests (
+  key TEXT NOT NULL PRIMARY KEY CHECK (key <> ''),
+  created_ms INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  record BLOB NOT NULL
+) STRICT;
+)sql";
+
+constexpr std::array<Migration, 2> kMigrations{{{1, kVersion1}, {2, kVersion2}}};
 
 Status back_up(Database& database, const std::string& path, std::int64_t next_version) {
   const std::string target = path + ".before-v" + std::to_string(next_version);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,8 +43,12 @@ class Session {
       const EventQuery& query);
   [[nodiscard]] Result<std::int64_t> first_event_id();
 
-  /// Deletes a bounded number of rows that are beyond the counts; false when none was left.
-  [[nodiscard]] Result<bool> trim_some(std::size_t keep_operations, std::size_t keep_events);
+  [[nodiscard]] Result<std::optional<KeptRequest>> kept_request(const std::string& key);
+  [[nodiscard]] Result<std::shared_ptr<v1alpha1::Operation>> operation_of(
+      const std::string& request_id, const std::string& not_before);
+
+  /// Deletes a bounded number of rows that `keep` lets go of; false when none was left.
+  [[nodiscard]] Result<bool> trim_some(const Retention& keep);
 
   [[nodiscard]] int wal_frames() const noexcept { return opened_.database.wal_frames(); }
 
@@ -55,6 +60,7 @@ class Session {
     Statement begin, commit, rollback, savepoint, release, undo;
     Statement put_actor, delete_actor, put_operation, add_event, put_snapshot, delete_snapshot;
     Statement put_object, delete_object, delete_generations, put_meta;
+    Statement put_request, delete_request;
   };
 
   [[nodiscard]] Status prepare();
@@ -69,6 +75,11 @@ class Session {
   [[nodiscard]] Status refuse_if_broken() const;
   void note_failure(const Error& error);
   [[nodiscard]] Status simple(Statement& statement);
+
+  // session_trim.cpp
+  [[nodiscard]] Result<bool> trim_operations(const Retention& keep);
+  [[nodiscard]] Result<bool> trim_events(const Retention& keep);
+  [[nodiscard]] Result<bool> trim_requests(const Retention& keep);
 
   [[nodiscard]] Status load_actors(Loaded& loaded);
   [[nodiscard]] Status load_snapshots(Loaded& loaded);

@@ -8,8 +8,7 @@ namespace ate::store {
 
 namespace {
 
-constexpr std::size_t kMaxRows = 1000;   // of one query: the writer's thread answers it
-constexpr std::int64_t kTrimRows = 500;  // per transaction, so that commits come between
+constexpr std::size_t kMaxRows = 1000;  // of one query: the writer's thread answers it
 
 std::unexpected<Error> unreadable(const char* what, const std::string& id) {
   return fail(Errc::Internal, std::string("state database: the record of ") + what + " " + id +
@@ -24,6 +23,30 @@ Result<std::shared_ptr<Message>> parse(std::string_view bytes, const char* what,
     return unreadable(what, id);
   }
   return message;
+}
+
+/// Hands every row of `rows` to `use`, until that fails.
+template <class Use>
+Status each_row(Execution& rows, Use use) {
+  for (;;) {
+    ATE_ASSIGN(const bool row, rows.next());
+    if (!row) {
+      return {};
+    }
+    ATE_TRY(use());
+  }
+}
+
+/// The messages of rows `id, record`, in order.
+template <class Message>
+Result<std::vector<std::shared_ptr<Message>>> parse_all(Execution& rows, const char* what) {
+  std::vector<std::shared_ptr<Message>> found;
+  ATE_TRY(each_row(rows, [&]() -> Status {
+    ATE_ASSIGN(auto record, parse<Message>(rows.column_bytes(1), what, rows.column_text(0)));
+    found.push_back(std::move(record));
+    return {};
+  }));
+  return found;
 }
 
 std::int64_t clamp(std::size_t limit) {
@@ -59,32 +82,22 @@ Status Session::load_actors(Loaded& loaded) {
   loaded.actors.reserve(static_cast<std::size_t>(count));
   ATE_ASSIGN(Statement statement, opened_.database.prepare("SELECT uid, record FROM actors"));
   Execution rows(statement);
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return {};
-    }
+  return each_row(rows, [&]() -> Status {
     ATE_ASSIGN(auto record,
                parse<v1alpha1::ActorRecord>(rows.column_bytes(1), "actor", rows.column_text(0)));
     loaded.last_resource_version = std::max(
         loaded.last_resource_version, parse_version(record->actor().metadata().resource_version()));
     loaded.actors.push_back(std::move(record));
-  }
+    return {};
+  });
 }
 
 Status Session::load_snapshots(Loaded& loaded) {
   ATE_ASSIGN(Statement statement,
              opened_.database.prepare("SELECT id, record FROM snapshots ORDER BY id"));
   Execution rows(statement);
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return {};
-    }
-    ATE_ASSIGN(auto record,
-               parse<v1alpha1::Snapshot>(rows.column_bytes(1), "snapshot", rows.column_text(0)));
-    loaded.snapshots.push_back(std::move(record));
-  }
+  ATE_ASSIGN(loaded.snapshots, parse_all<v1alpha1::Snapshot>(rows, "snapshot"));
+  return {};
 }
 
 Status Session::load_objects(Loaded& loaded) {
@@ -93,11 +106,7 @@ Status Session::load_objects(Loaded& loaded) {
                                       "hidden, record FROM objects "
                                       "ORDER BY kind, atespace, name, generation"));
   Execution rows(statement);
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return {};
-    }
+  return each_row(rows, [&]() -> Status {
     ObjectRow object{.kind = rows.column_text(0),
                      .atespace = rows.column_text(1),
                      .name = rows.column_text(2),
@@ -108,7 +117,8 @@ Status Session::load_objects(Loaded& loaded) {
                      .bytes = rows.column_text(7)};
     loaded.last_resource_version = std::max(loaded.last_resource_version, object_version(object));
     loaded.objects.push_back(std::move(object));
-  }
+    return {};
+  });
 }
 
 Status Session::load_operations(Loaded& loaded) {
@@ -116,33 +126,23 @@ Status Session::load_operations(Loaded& loaded) {
              opened_.database.prepare(
                  "SELECT id, record FROM operations WHERE state = 'RUNNING' ORDER BY id"));
   Execution rows(statement);
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return {};
-    }
-    ATE_ASSIGN(auto record,
-               parse<v1alpha1::Operation>(rows.column_bytes(1), "operation", rows.column_text(0)));
-    loaded.running_operations.push_back(std::move(record));
-  }
+  ATE_ASSIGN(loaded.running_operations, parse_all<v1alpha1::Operation>(rows, "operation"));
+  return {};
 }
 
 Status Session::load_meta(Loaded& loaded) {
   ATE_ASSIGN(Statement statement, opened_.database.prepare("SELECT key, value FROM meta"));
   Execution rows(statement);
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return {};
-    }
+  return each_row(rows, [&]() -> Status {
     std::string key = rows.column_text(0);
     std::string value = rows.column_text(1);
     if (key == kVersionKey) {
       loaded.last_resource_version = std::max(loaded.last_resource_version, parse_version(value));
-      continue;
+    } else {
+      loaded.meta.emplace_back(std::move(key), std::move(value));
     }
-    loaded.meta.emplace_back(std::move(key), std::move(value));
-  }
+    return {};
+  });
 }
 
 Result<std::vector<std::shared_ptr<v1alpha1::Operation>>> Session::operations(
@@ -158,16 +158,7 @@ Result<std::vector<std::shared_ptr<v1alpha1::Operation>>> Session::operations(
   const std::string state = query.state.value_or("");
   Execution rows(statement);
   rows.text(query.after).text(actor_uid).text(state).integer(clamp(query.limit));
-  std::vector<std::shared_ptr<v1alpha1::Operation>> found;
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return found;
-    }
-    ATE_ASSIGN(auto record,
-               parse<v1alpha1::Operation>(rows.column_bytes(1), "operation", rows.column_text(0)));
-    found.push_back(std::move(record));
-  }
+  return parse_all<v1alpha1::Operation>(rows, "operation");
 }
 
 Result<std::shared_ptr<v1alpha1::Operation>> Session::operation(const std::string& id) {
@@ -191,17 +182,15 @@ Result<std::vector<std::shared_ptr<v1alpha1::Event>>> Session::events(const Even
   Execution rows(statement);
   rows.integer(query.since).text(actor_uid).integer(clamp(query.limit));
   std::vector<std::shared_ptr<v1alpha1::Event>> found;
-  for (;;) {
-    ATE_ASSIGN(const bool row, rows.next());
-    if (!row) {
-      return found;
-    }
+  ATE_TRY(each_row(rows, [&]() -> Status {
     const std::int64_t id = rows.column_integer(0);
     ATE_ASSIGN(auto record,
                parse<v1alpha1::Event>(rows.column_bytes(1), "event", std::to_string(id)));
     record->set_id(id);  // the column is the only place where it is stored
     found.push_back(std::move(record));
-  }
+    return {};
+  }));
+  return found;
 }
 
 Result<std::int64_t> Session::first_event_id() {
@@ -210,29 +199,36 @@ Result<std::int64_t> Session::first_event_id() {
       "(SELECT seq + 1 FROM sqlite_sequence WHERE name = 'events'), 1)");
 }
 
-Result<bool> Session::trim_some(std::size_t keep_operations, std::size_t keep_events) {
-  ATE_TRY(refuse_if_broken());
-  ATE_ASSIGN(Statement operations,
-             opened_.database.prepare(
-                 "DELETE FROM operations WHERE id IN (SELECT id FROM operations WHERE "
-                 "state <> 'RUNNING' ORDER BY id DESC LIMIT ?2 OFFSET ?1) RETURNING 1"));
-  ATE_ASSIGN(Statement events,
-             opened_.database.prepare("DELETE FROM events WHERE id IN (SELECT id FROM events "
-                                      "ORDER BY id DESC LIMIT ?2 OFFSET ?1) RETURNING 1"));
-  bool removed = false;
-  for (const auto& [statement, keep] :
-       {std::pair{&operations, keep_operations}, std::pair{&events, keep_events}}) {
-    Execution rows(*statement);
-    rows.integer(static_cast<std::int64_t>(keep)).integer(kTrimRows);
-    Result<bool> row = rows.next();
-    if (!row) {
-      note_failure(row.error());
-      return fail(std::move(row).error());
-    }
-    removed = removed || *row;
-    ATE_TRY(rows.run());
+Result<std::optional<KeptRequest>> Session::kept_request(const std::string& key) {
+  ATE_ASSIGN(Statement statement,
+             opened_.database.prepare("SELECT created_ms, record FROM requests WHERE key = ?"));
+  Execution rows(statement);
+  rows.text(key);
+  ATE_ASSIGN(const bool row, rows.next());
+  if (!row) {
+    return std::optional<KeptRequest>();
   }
-  return removed;
+  return KeptRequest{key, rows.column_integer(0), std::string(rows.column_bytes(1))};
+}
+
+Result<std::shared_ptr<v1alpha1::Operation>> Session::operation_of(const std::string& request_id,
+                                                                   const std::string& not_before) {
+  ATE_ASSIGN(Statement statement,
+             opened_.database.prepare("SELECT id, record FROM operations WHERE id >= ? "
+                                      "ORDER BY id"));
+  Execution rows(statement);
+  rows.text(not_before);
+  for (;;) {
+    ATE_ASSIGN(const bool row, rows.next());
+    if (!row) {
+      return std::shared_ptr<v1alpha1::Operation>();
+    }
+    ATE_ASSIGN(auto record,
+               parse<v1alpha1::Operation>(rows.column_bytes(1), "operation", rows.column_text(0)));
+    if (record->request_id() == request_id) {
+      return record;
+    }
+  }
 }
 
 void Session::checkpoint() {

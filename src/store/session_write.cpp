@@ -28,6 +28,10 @@ constexpr std::string_view kPutObject =
 constexpr std::string_view kPutMeta =
     "INSERT INTO meta (key, value) VALUES (?, ?) "
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+constexpr std::string_view kPutRequest =
+    "INSERT INTO requests (key, created_ms, bytes, record) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (key) DO UPDATE SET created_ms = excluded.created_ms, bytes = excluded.bytes, "
+    "record = excluded.record";
 
 }  // namespace
 
@@ -51,6 +55,8 @@ Status Session::prepare() {
       {&statements_.delete_generations,
        "DELETE FROM objects WHERE kind = ? AND atespace = ? AND name = ?"},
       {&statements_.put_meta, kPutMeta},
+      {&statements_.put_request, kPutRequest},
+      {&statements_.delete_request, "DELETE FROM requests WHERE key = ?"},
   };
   for (const auto& [statement, sql] : wanted) {
     ATE_ASSIGN(*statement, opened_.database.prepare(sql));
@@ -181,6 +187,10 @@ Status Session::apply_removals(const Rows& rows) {
     Execution remove(statements_.delete_snapshot);
     ATE_TRY(remove.text(id).run());
   }
+  for (const std::string& key : rows.gone_requests) {
+    Execution remove(statements_.delete_request);
+    ATE_TRY(remove.text(key).run());
+  }
   for (const ObjectRow& row : rows.gone_objects) {
     const bool all = row.generation == 0;
     Execution remove(all ? statements_.delete_generations : statements_.delete_object);
@@ -228,6 +238,12 @@ Status Session::apply_objects(const Rows& rows) {
   for (const auto& [key, value] : rows.meta) {
     Execution put(statements_.put_meta);
     ATE_TRY(put.text(key).text(value).run());
+  }
+  for (const KeptRequest& request : rows.requests) {
+    Execution put(statements_.put_request);
+    put.text(request.key).integer(request.created_ms);
+    put.integer(static_cast<std::int64_t>(request.record.size()));
+    ATE_TRY(put.blob(request.record).run());
   }
   return {};
 }

@@ -77,10 +77,25 @@ class SqliteStore final : public Store {
     co_return co_await ask<std::int64_t>(writer_, std::move(work));
   }
 
-  async::Task<Status> trim(std::size_t keep_operations, std::size_t keep_events) override {
-    const std::function<Result<bool>(Session&)> work = [keep_operations,
-                                                        keep_events](Session& session) {
-      return session.trim_some(keep_operations, keep_events);
+  async::Task<Result<std::optional<KeptRequest>>> kept_request(std::string key) override {
+    std::function<Result<std::optional<KeptRequest>>(Session&)> work = [key](Session& session) {
+      return session.kept_request(key);
+    };
+    co_return co_await ask<std::optional<KeptRequest>>(writer_, std::move(work));
+  }
+
+  async::Task<Result<std::shared_ptr<v1alpha1::Operation>>> operation_of(
+      std::string request_id, std::string not_before) override {
+    std::function<Result<std::shared_ptr<v1alpha1::Operation>>(Session&)> work =
+        [request_id, not_before](Session& session) {
+          return session.operation_of(request_id, not_before);
+        };
+    co_return co_await ask<std::shared_ptr<v1alpha1::Operation>>(writer_, std::move(work));
+  }
+
+  async::Task<Status> trim(Retention keep) override {
+    const std::function<Result<bool>(Session&)> work = [keep](Session& session) {
+      return session.trim_some(keep);
     };
     for (;;) {
       Result<bool> more = co_await ask<bool>(writer_, work);

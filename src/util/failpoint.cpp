@@ -22,6 +22,8 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "asset-before-rename",
     "store-commit-before",
     "store-commit-after",
+    "idempotency-after-reserve",
+    "idempotency-before-keep",
     "resume-before-intent",
     "resume-after-intent",
     "resume-after-launch",

@@ -27,14 +27,18 @@ void random_bytes(unsigned char* bytes, std::size_t count) {
   }
 }
 
-std::string make_ulid(WallTime time) {
+namespace {
+
+std::string encode_ulid(WallTime time, bool random) {
   std::array<unsigned char, 16> raw{};
   auto millis = static_cast<std::uint64_t>(time.time_since_epoch().count());
   for (std::size_t i = 6; i-- > 0;) {
     raw[i] = static_cast<unsigned char>(millis & 0xffU);
     millis >>= 8U;
   }
-  random_bytes(raw.data() + 6, 10);
+  if (random) {
+    random_bytes(raw.data() + 6, 10);
+  }
   // 128 bits as 26 digits of 5 bits: two leading zero bits, then the bytes in order.
   std::string out(kUlidLength, '0');
   for (std::size_t digit = 0; digit < kUlidLength; ++digit) {
@@ -50,6 +54,16 @@ std::string make_ulid(WallTime time) {
     out[digit] = kBase32[value];
   }
   return out;
+}
+
+}  // namespace
+
+std::string make_ulid(WallTime time) {
+  return encode_ulid(time, true);
+}
+
+std::string ulid_floor(WallTime time) {
+  return encode_ulid(time, false);
 }
 
 std::string random_hex(std::size_t count) {

@@ -83,9 +83,16 @@ class TimedStore final : public store::Store {
 
   async::Task<Result<std::int64_t>> first_event_id() override { return inner_->first_event_id(); }
 
-  async::Task<Status> trim(std::size_t operations, std::size_t events) override {
-    return inner_->trim(operations, events);
+  async::Task<Result<std::optional<store::KeptRequest>>> kept_request(std::string key) override {
+    return inner_->kept_request(std::move(key));
   }
+
+  async::Task<Result<std::shared_ptr<v1alpha1::Operation>>> operation_of(
+      std::string request_id, std::string not_before) override {
+    return inner_->operation_of(std::move(request_id), std::move(not_before));
+  }
+
+  async::Task<Status> trim(store::Retention keep) override { return inner_->trim(keep); }
 
   async::Task<void> close() override { return inner_->close(); }
 

@@ -23,6 +23,8 @@ ELSEWHERE = {
     "asset-before-rename": START,
     "reconcile-after-purge": START,
     "reconcile-after-commit": START,
+    "idempotency-after-reserve": "test_idempotency.py",
+    "idempotency-before-keep": "test_idempotency.py",
     # A suspend that fails unpauses; killed there, the actor is found SUSPENDING as at every point before.
     "gvisor-unpause": "the errors of this sweep, and UnpauseKill",
 }

@@ -34,6 +34,8 @@ class FakeStore final : public store::Store {
   std::map<std::string, std::shared_ptr<v1alpha1::Operation>> stored_operations;
   std::vector<std::shared_ptr<v1alpha1::Event>> stored_events;
   std::map<std::string, std::string> meta;
+  std::map<std::string, store::KeptRequest> requests;
+  std::optional<store::Retention> last_trim;
   std::int64_t last_event_id = 0;
   std::int64_t last_resource_version = 0;
   std::size_t commits = 0;
@@ -128,15 +130,32 @@ class FakeStore final : public store::Store {
     co_return stored_events.empty() ? last_event_id + 1 : stored_events.front()->id();
   }
 
-  [[nodiscard]] async::Task<Status> trim(std::size_t keep_operations,
-                                         std::size_t keep_events) override {
+  [[nodiscard]] async::Task<Result<std::optional<store::KeptRequest>>> kept_request(
+      std::string key) override {
+    const auto found = requests.find(key);
+    co_return found == requests.end() ? std::optional<store::KeptRequest>() : found->second;
+  }
+
+  [[nodiscard]] async::Task<Result<std::shared_ptr<v1alpha1::Operation>>> operation_of(
+      std::string request_id, std::string not_before) override {
+    for (const auto& [id, operation] : stored_operations) {
+      if (id >= not_before && operation->request_id() == request_id) {
+        co_return std::make_shared<v1alpha1::Operation>(*operation);
+      }
+    }
+    co_return std::shared_ptr<v1alpha1::Operation>();
+  }
+
+  /// By count only.
+  [[nodiscard]] async::Task<Status> trim(store::Retention keep) override {
+    last_trim = keep;
     for (auto it = stored_operations.begin();
-         it != stored_operations.end() && stored_operations.size() > keep_operations;) {
+         it != stored_operations.end() && stored_operations.size() > keep.operations;) {
       it = it->second->state() == v1alpha1::Operation::RUNNING ? std::next(it)
                                                                : stored_operations.erase(it);
     }
-    if (stored_events.size() > keep_events) {
-      const auto drop = static_cast<std::ptrdiff_t>(stored_events.size() - keep_events);
+    if (stored_events.size() > keep.events) {
+      const auto drop = static_cast<std::ptrdiff_t>(stored_events.size() - keep.events);
       stored_events.erase(stored_events.begin(), stored_events.begin() + drop);
     }
     co_return Status{};
@@ -189,6 +208,12 @@ class FakeStore final : public store::Store {
     }
     for (const auto& [key, value] : batch.put_meta) {
       meta[key] = value;
+    }
+    for (const std::string& key : batch.delete_requests) {
+      requests.erase(key);
+    }
+    for (const store::KeptRequest& request : batch.put_requests) {
+      requests[request.key] = request;
     }
   }
 

@@ -107,6 +107,24 @@ class Backend {
   /// Completes when an event newer than `seen` exists or `limit` has passed.
   [[nodiscard]] virtual async::Task<std::int64_t> wait_event(std::int64_t seen,
                                                              std::chrono::milliseconds limit) = 0;
+
+  // Requests with an Idempotency-Key.
+  struct KeptRequest {
+    std::string key;
+    std::int64_t created_ms = 0;
+    std::string record;
+  };
+
+  [[nodiscard]] virtual async::Task<Result<std::optional<KeptRequest>>> kept_request(
+      std::string key) = 0;
+  /// Durable when it returns.
+  [[nodiscard]] virtual async::Task<Status> keep_request(KeptRequest request) = 0;
+  [[nodiscard]] virtual async::Task<Status> drop_request(std::string key) = 0;
+  /// The operation that a request began at `since_ms` or later; null when there is none.
+  [[nodiscard]] virtual async::Task<Result<Operation>> operation_of(std::string request_id,
+                                                                    std::int64_t since_ms) = 0;
+  /// SHA-256, hexadecimal.
+  [[nodiscard]] virtual std::string digest(const std::string& text) const = 0;
 };
 
 }  // namespace ate::api

@@ -54,8 +54,13 @@ struct Options {
   std::function<std::string(const std::string& uid)> log_directory;
   std::int64_t log_bytes = 16LL << 20;
   std::chrono::milliseconds log_period{250};
+  // History: how many, and for how long (0 = no age is too old). Requests with an Idempotency-Key
+  // are kept for 24 h.
   std::size_t keep_operations = 10'000;
   std::size_t keep_events = 100'000;
+  std::chrono::milliseconds keep_operations_for{0};
+  std::chrono::milliseconds keep_events_for{0};
+  std::chrono::milliseconds keep_requests_for{std::chrono::hours(24)};
   std::string boot_id;
   bool enforcement = true;
   std::string cgroup_root;  // shown in workers

@@ -30,6 +30,13 @@ struct ObjectRow {
   std::string bytes;    // serialized message, status cleared
 };
 
+/// What became of a request with an Idempotency-Key, by the key. `record` is the caller's.
+struct KeptRequest {
+  std::string key;
+  std::int64_t created_ms = 0;  // wall clock
+  std::string record;
+};
+
 /// One transaction: state, assignment, operation and event change together or not at all
 /// (design.md section 7). Messages are copied in; pointers are never null. What is deleted goes
 /// before what is put, so that a batch may give a freed name away again.
@@ -43,6 +50,8 @@ struct Batch {
   std::vector<ObjectRow> put_objects;
   std::vector<ObjectRow> delete_objects;  // by kind, atespace, name, generation (0 = all)
   std::vector<std::pair<std::string, std::string>> put_meta;
+  std::vector<KeptRequest> put_requests;
+  std::vector<std::string> delete_requests;  // keys
 };
 
 struct Loaded {
@@ -68,6 +77,19 @@ struct EventQuery {
   std::optional<std::string> actor_uid;
 };
 
+/// How much history is kept: what is older than its time goes, and of the rest the oldest beyond
+/// the count. What still runs is never touched.
+struct Retention {
+  std::size_t operations = 10'000;
+  std::size_t events = 100'000;
+  std::size_t requests = 10'000;
+  std::int64_t request_bytes = std::int64_t{64} << 20;  // of all their records
+  // Wall clock: what was made before goes; 0 = no age is too old.
+  std::int64_t operations_since_ms = 0;
+  std::int64_t events_since_ms = 0;
+  std::int64_t requests_since_ms = 0;
+};
+
 /// What engine and objects see of persistence; tests have a fake with scripted failures.
 class Store {
  public:
@@ -88,9 +110,15 @@ class Store {
       EventQuery query) = 0;
   /// First event id that is still kept (for `resync`).
   [[nodiscard]] virtual async::Task<Result<std::int64_t>> first_event_id() = 0;
-  /// Deletes finished operations and events beyond the given counts; keeps everything running.
-  [[nodiscard]] virtual async::Task<Status> trim(std::size_t keep_operations,
-                                                 std::size_t keep_events) = 0;
+  /// The request of that key; nullopt when none is kept.
+  [[nodiscard]] virtual async::Task<Result<std::optional<KeptRequest>>> kept_request(
+      std::string key) = 0;
+  /// The operation that a request began; null when there is none. `not_before` bounds the search:
+  /// an operation id, older ones are not looked at.
+  [[nodiscard]] virtual async::Task<Result<std::shared_ptr<v1alpha1::Operation>>> operation_of(
+      std::string request_id, std::string not_before) = 0;
+  /// Deletes what `keep` lets go of; in short transactions.
+  [[nodiscard]] virtual async::Task<Status> trim(Retention keep) = 0;
   /// Waits for the writer, checkpoints the WAL, closes.
   [[nodiscard]] virtual async::Task<void> close() = 0;
 };

@@ -30,6 +30,7 @@ enum class Errc : std::uint8_t {
   InUse,
   SnapshotCorrupt,
   SnapshotIncompatible,
+  IdempotencyKeyInUse,
   // 412, 413, 415
   PreconditionFailed,
   BodyTooLarge,
@@ -41,6 +42,7 @@ enum class Errc : std::uint8_t {
   NeverFits,
   ImageInvalid,
   AssetInvalid,
+  IdempotencyKeyReused,
   // 429, 431
   TooManyRequests,
   HeaderTooLarge,

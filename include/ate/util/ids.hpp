@@ -17,6 +17,9 @@ void random_bytes(unsigned char* bytes, std::size_t count);
 /// file name.
 [[nodiscard]] std::string make_ulid(WallTime time);
 
+/// The smallest ULID of `time`: everything made before sorts below it.
+[[nodiscard]] std::string ulid_floor(WallTime time);
+
 /// `count` random hexadecimal digits.
 [[nodiscard]] std::string random_hex(std::size_t count);
 

@@ -60,6 +60,8 @@ class FakeBackend final : public api::Backend {
     auto operation = std::make_shared<v1alpha1::Operation>();
     operation->set_id(id);
     operation->set_verb("resume");
+    operation->mutable_actor()->set_atespace(the_actor->metadata().atespace());
+    operation->mutable_actor()->set_uid(the_actor->metadata().uid());
     operation->set_state(state);
     operation->set_error_json(error_json);
     the_operations[id] = operation;
@@ -142,6 +144,9 @@ class FakeBackend final : public api::Backend {
   [[nodiscard]] async::Task<Result<Actor>> create(std::string atespace, std::string json,
                                                   engine::Caller caller) override {
     calls.push_back("create " + atespace);
+    if (before_create) {
+      co_await before_create();
+    }
     last_body = std::move(json);
     last_caller = std::move(caller);
     if (error) {
@@ -302,6 +307,41 @@ class FakeBackend final : public api::Backend {
     }
     co_return last_event();
   }
+
+  [[nodiscard]] async::Task<Result<std::optional<KeptRequest>>> kept_request(
+      std::string key) override {
+    const auto found = kept.find(key);
+    co_return found == kept.end() ? std::optional<KeptRequest>() : found->second;
+  }
+
+  [[nodiscard]] async::Task<Status> keep_request(KeptRequest request) override {
+    if (keep_failures > 0 && --keep_failures == 0) {
+      co_return fail(Errc::DiskFull, "scripted");
+    }
+    kept[request.key] = std::move(request);
+    co_return Status();
+  }
+
+  [[nodiscard]] async::Task<Status> drop_request(std::string key) override {
+    kept.erase(key);
+    co_return Status();
+  }
+
+  [[nodiscard]] async::Task<Result<Operation>> operation_of(std::string request_id,
+                                                            std::int64_t /*since_ms*/) override {
+    for (const auto& [id, operation] : the_operations) {
+      if (operation->request_id() == request_id) {
+        co_return operation;
+      }
+    }
+    co_return Operation();
+  }
+
+  [[nodiscard]] std::string digest(const std::string& text) const override { return text; }
+
+  std::function<async::Task<void>()> before_create;
+  std::map<std::string, KeptRequest> kept;
+  int keep_failures = 0;  // the how-manieth keep_request fails
 
  private:
   Status outcome() const {

@@ -48,3 +48,11 @@ TEST_CASE("error: ENOSPC becomes DiskFull wherever it happens") {
   const Error error = Error(Errc::NotFound, "actor c1").context("resume");
   REQUIRE(error.message() == "resume: actor c1");
 }
+
+TEST_CASE("ids: the floor of a time sorts below every ULID of it and above those before") {
+  const WallTime time{std::chrono::milliseconds(1'700'000'000'123)};
+  const std::string floor = ulid_floor(time);
+  REQUIRE(is_ulid(floor));
+  REQUIRE(floor <= make_ulid(time));
+  REQUIRE(make_ulid(time - std::chrono::milliseconds(1)) < floor);
+}
