@@ -380,6 +380,8 @@ std::string_view name(Source source) {
       return "pause";
     case Source::Committed:
       return "snapshot";
+    case Source::Fork:
+      return "fork";
     case Source::Boot:
       return "boot";
     case Source::Data:
@@ -392,7 +394,10 @@ Source select_source(const Pointers& pointers) {
   if (!pointers.pause.empty()) {
     return Source::Pause;
   }
-  return pointers.committed.empty() ? Source::Boot : Source::Committed;
+  if (!pointers.committed.empty()) {
+    return Source::Committed;
+  }
+  return pointers.base.empty() ? Source::Boot : Source::Fork;
 }
 
 Decision decide(const Facts& facts, Command command) {
@@ -523,6 +528,7 @@ Moved move_pointers(const Pointers& pointers, const Settled& settled) {
   Moved moved;
   moved.pointers.committed = pointers.committed;
   moved.pointers.pause = pointers.pause;
+  moved.pointers.base = pointers.base;
   switch (settled.promote) {
     case Promote::Nothing:
       moved.garbage.push_back(pointers.pending);
@@ -546,6 +552,9 @@ Moved move_pointers(const Pointers& pointers, const Settled& settled) {
   }
   if (settled.drop_committed) {
     moved.garbage.push_back(std::exchange(moved.pointers.committed, {}));
+  }
+  if (settled.removed || !moved.pointers.committed.empty()) {
+    moved.garbage.push_back(std::exchange(moved.pointers.base, {}));
   }
   std::erase(moved.garbage, std::string{});
   return moved;

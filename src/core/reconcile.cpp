@@ -67,7 +67,8 @@ Plan reconcile(const std::vector<ActorFacts>& actors, const Observed& observed) 
   named.reserve(actors.size());
   const Names complete(observed.complete.begin(), observed.complete.end());
   for (const ActorFacts& actor : actors) {
-    for (const std::string* id : {&actor.pointers.committed, &actor.pointers.pause}) {
+    for (const std::string* id :
+         {&actor.pointers.committed, &actor.pointers.pause, &actor.pointers.base}) {
       if (id->empty()) {
         continue;
       }

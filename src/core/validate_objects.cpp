@@ -2,6 +2,7 @@
 #include <set>
 
 #include "ate/core/validate.hpp"
+#include "ate/util/ids.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
 #include "core/checker.hpp"
@@ -108,15 +109,16 @@ std::vector<Problem> validate(const v1alpha1::Actor& object) {
   Checker check;
   const v1alpha1::ActorSpec& spec = object.spec();
   check.metadata(object.metadata(), true, true);
-  check.label_name("spec.template.name", spec.template_().name(), true);
+  const bool fork = !spec.from_snapshot().empty();
+  check.label_name("spec.template.name", spec.template_().name(), !fork);
   if (spec.template_().generation() < 0) {
     check.invalid("spec.template.generation", "must not be negative");
   }
   if (spec.has_idle()) {
     check.idle("spec.idle", spec.idle());
   }
-  if (!spec.from_snapshot().empty()) {
-    check.not_yet("spec.fromSnapshot", "an actor from another one's snapshot");
+  if (fork && !is_ulid(spec.from_snapshot())) {
+    check.invalid("spec.fromSnapshot", "is no id of a snapshot");
   }
   check.ttl("spec.ttl", spec.ttl());
   return check.take();

@@ -26,6 +26,9 @@ core::Pointers pointers_of(const v1alpha1::ActorRecord& record) {
   pointers.committed = status.snapshot();
   pointers.pause = status.pause_snapshot();
   pointers.pending = record.pending_snapshot();
+  if (pointers.committed.empty()) {
+    pointers.base = record.actor().spec().from_snapshot();
+  }
   return pointers;
 }
 
@@ -110,10 +113,57 @@ void ActorTable::insert(const std::shared_ptr<Entry>& entry) {
   by_name_.insert(entry);
   by_uid_.emplace(entry->uid(), entry);
   ++uses_[template_key(*entry)];
+  index_base(*entry, true);
+}
+
+void ActorTable::replace(const std::shared_ptr<Entry>& entry,
+                         const std::shared_ptr<const v1alpha1::ActorRecord>& record) {
+  index_base(*entry, false);
+  entry->set(record);
+  index_base(*entry, true);
+}
+
+void ActorTable::index_base(const Entry& entry, bool named) {
+  const std::string base = pointers_of(*entry.record()).base;
+  if (base.empty()) {
+    return;
+  }
+  if (named) {
+    forks_[base].insert(entry.uid());
+    return;
+  }
+  const auto uids = forks_.find(base);
+  if (uids != forks_.end() && uids->second.erase(entry.uid()) > 0 && uids->second.empty()) {
+    forks_.erase(uids);
+  }
+}
+
+std::vector<std::string> ActorTable::users_of(const v1alpha1::Snapshot& row,
+                                              const std::string& but) const {
+  std::vector<std::string> users;
+  const std::shared_ptr<Entry> owner = find_uid(row.actor().uid());
+  if (owner != nullptr && owner->uid() != but) {
+    const core::Pointers pointers = pointers_of(*owner->record());
+    if (pointers.committed == row.id() || pointers.pause == row.id()) {
+      users.push_back(owner->label());
+    }
+  }
+  const auto forks = forks_.find(row.id());
+  if (forks == forks_.end()) {
+    return users;
+  }
+  for (const std::string& uid : forks->second) {
+    const std::shared_ptr<Entry> fork = uid == but ? nullptr : find_uid(uid);
+    if (fork != nullptr) {
+      users.push_back(fork->label());
+    }
+  }
+  return users;
 }
 
 void ActorTable::erase(const std::shared_ptr<Entry>& entry) {
   entry->removed = true;
+  index_base(*entry, false);
   by_uid_.erase(entry->uid());
   by_name_.erase(entry);
   const auto used = uses_.find(template_key(*entry));

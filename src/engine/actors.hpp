@@ -115,6 +115,12 @@ class ActorTable {
 
   void insert(const std::shared_ptr<Entry>& entry);
   void erase(const std::shared_ptr<Entry>& entry);
+  /// Entry::set of one that is in the table.
+  void replace(const std::shared_ptr<Entry>& entry,
+               const std::shared_ptr<const v1alpha1::ActorRecord>& record);
+  /// Labels of the actors other than `but` that name the snapshot: its owner, forks.
+  [[nodiscard]] std::vector<std::string> users_of(const v1alpha1::Snapshot& row,
+                                                  const std::string& but) const;
   /// By name, else by uid (within the atespace unless that is empty); null.
   [[nodiscard]] std::shared_ptr<Entry> find(const ActorKey& key) const;
   [[nodiscard]] std::shared_ptr<Entry> find_uid(std::string_view uid) const;
@@ -147,6 +153,9 @@ class ActorTable {
   std::set<std::shared_ptr<Entry>, ByName> by_name_;
   std::unordered_map<std::string_view, std::shared_ptr<Entry>> by_uid_;
   std::map<std::tuple<std::string, std::string, std::int64_t>, std::size_t> uses_;
+  std::map<std::string, std::set<std::string>> forks_;  // snapshot -> uids whose base it is
+
+  void index_base(const Entry& entry, bool named);
 };
 
 }  // namespace ate::engine

@@ -155,7 +155,7 @@ void Engine::State::swap_in(const EntryPtr& entry,
     actors.erase(entry);
     return;
   }
-  entry->set(record);
+  actors.replace(entry, record);
   if (to == core::State::Running) {
     awake.insert(entry->uid());
   } else {

@@ -24,8 +24,32 @@ Status check_actor(const v1alpha1::Actor& actor) {
   return {};
 }
 
+/// A fork has the template generation of its snapshot.
+Status complete_fork(v1alpha1::Actor& actor, const std::string& atespace,
+                     const SnapshotRows::Row& row) {
+  const std::string& id = actor.spec().from_snapshot();
+  if (row == nullptr || row->actor().atespace() != atespace) {
+    return fail(
+        invalid("spec.fromSnapshot", "there is no snapshot " + id + " in atespace " + atespace));
+  }
+  v1alpha1::TemplateRef& reference = *actor.mutable_spec()->mutable_template_();
+  const v1alpha1::TemplateRef& saved = row->template_();
+  if (!reference.name().empty() && reference.name() != saved.name()) {
+    return fail(invalid("spec.template.name", "snapshot " + id + " is of ActorTemplate " +
+                                                  saved.name() + "; leave the template out"));
+  }
+  if (reference.generation() != 0 && reference.generation() != saved.generation()) {
+    return fail(invalid("spec.template.generation", "snapshot " + id + " is of generation " +
+                                                        std::to_string(saved.generation()) +
+                                                        "; leave the template out"));
+  }
+  reference = saved;
+  return {};
+}
+
 /// Fills in what the request leaves open; the template must exist.
-Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templates& templates) {
+Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templates& templates,
+                const SnapshotRows::Row& base) {
   v1alpha1::Metadata& metadata = *actor.mutable_metadata();
   if (!metadata.atespace().empty() && metadata.atespace() != atespace) {
     return fail(invalid("metadata.atespace", "is " + metadata.atespace() +
@@ -33,6 +57,9 @@ Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templ
   }
   metadata.set_atespace(atespace);
   ATE_TRY(check_actor(actor));
+  if (!actor.spec().from_snapshot().empty()) {
+    ATE_TRY(complete_fork(actor, atespace, base));
+  }
   v1alpha1::TemplateRef& reference = *actor.mutable_spec()->mutable_template_();
   const auto blueprint =
       templates.find_template(atespace, reference.name(), reference.generation());
@@ -95,6 +122,17 @@ const std::vector<std::string>& patchable() {
 
 }  // namespace
 
+/// Null when there is none, or none any more in a moment.
+SnapshotRows::Row Engine::State::forkable(const std::string& id) const {
+  const SnapshotRows::Row row = snapshot_rows.find(id);
+  if (row == nullptr || leaving.contains(id)) {
+    return nullptr;
+  }
+  // A delete that could not be finished may have removed the files already.
+  const EntryPtr owner = stands_alone(*row) ? nullptr : actors.find_uid(row->actor().uid());
+  return owner != nullptr && owner->state() == core::State::Deleting ? nullptr : row;
+}
+
 async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::create(
     std::string atespace, std::string json, Caller caller) {
   const std::shared_ptr<State> self = shared_from_this();
@@ -107,14 +145,19 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::creat
   if (atespace.empty()) {
     atespace = "default";
   }
-  ATE_CO_TRY(complete(actor, atespace, templates));
+  const std::string base = actor.spec().from_snapshot();
+  ATE_CO_TRY(complete(actor, atespace, templates, forkable(base)));
   const std::pair<std::string, std::string> name(atespace, actor.metadata().name());
   if (creating.contains(name) || actors.find(ActorKey{name.first, name.second}) != nullptr) {
     co_return fail(Errc::AlreadyExists,
                    "actor " + name.second + " exists in atespace " + name.first);
   }
   creating.insert(name);
-  const ScopeExit forget_name([this, &name]() { creating.erase(name); });
+  const auto reserved = forking.insert(base);
+  const ScopeExit forget([this, &name, reserved]() {
+    creating.erase(name);
+    forking.erase(reserved);
+  });
   const std::shared_ptr<v1alpha1::ActorRecord> record =
       new_record(std::move(actor), journal.next_version(), clock.wall());
   const auto entry = std::make_shared<Entry>(record);
@@ -124,6 +167,7 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::creat
   event->set_to("SUSPENDED");
   event->set_reason("new");
   event->set_operation(operation->id());
+  event->set_message(base.empty() ? "" : "fork of snapshot " + base);
   store::Batch batch;
   batch.put_actors.push_back(record);
   batch.put_operations.push_back(operation);

@@ -30,6 +30,7 @@ async::Task<void> Engine::State::tick() {
   idle_tick();
   if (now() - last_retry >= kRetryPeriod) {
     last_retry = now();
+    co_await collect_orphans();
     co_await retry_leftovers();
   }
   if (ended_since_trim >= kTrimEvery || now() - last_trim >= kTrimPeriod) {

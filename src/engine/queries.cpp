@@ -63,16 +63,6 @@ Result<ActorPage> Engine::State::list(const ActorQuery& query) const {
   return page;
 }
 
-std::vector<std::string> Engine::State::users_of(const v1alpha1::Snapshot& snapshot) const {
-  const EntryPtr owner = actors.find_uid(snapshot.actor().uid());
-  if (owner == nullptr) {
-    return {};
-  }
-  const core::Pointers pointers = pointers_of(*owner->record());
-  const bool used = pointers.committed == snapshot.id() || pointers.pause == snapshot.id();
-  return used ? std::vector<std::string>{owner->label()} : std::vector<std::string>{};
-}
-
 std::shared_ptr<v1alpha1::Snapshot> Engine::State::snapshot_view(const std::string& id) const {
   const SnapshotRows::Row row = snapshot_rows.find(id);
   if (row == nullptr) {

@@ -39,10 +39,11 @@ async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::
   const core::Settled settled =
       core::settle(ending, ended ? core::Outcome::Done : core::Outcome::Failed);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  const std::shared_ptr<const Leaving> going = release(entry, moved.garbage);
   Change change;
   change.run = run;
   change.ends_run = true;
-  change.drop_snapshots = moved.garbage;
+  change.drop_snapshots = going->ids();
   change.even_unsaved = !decision.at_once;
   if (!ended) {
     change.error = ended.error();
@@ -64,7 +65,7 @@ async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::
   run->intent = true;
   static_cast<void>(failpoint("revert-after-commit"));
   if (saved) {
-    discard(moved.garbage);
+    discard(going->ids());
   }
   co_return ended;
 }
@@ -99,8 +100,14 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
   if (status) {
     status = pass_failpoint("delete-after-destroy");
   }
+  core::Ending ending;
+  ending.state = core::State::Deleting;
+  ending.pointers = pointers_of(*entry->record());
+  const core::Settled settled = core::settle(ending, core::Outcome::Done);
+  const std::shared_ptr<const Leaving> going =
+      release(entry, core::move_pointers(ending.pointers, settled).garbage);
   if (status) {
-    co_await remove_files(entry, run);
+    co_await remove_files(entry, run, going);
     status = pass_failpoint("delete-after-files");
   }
   if (status) {
@@ -109,12 +116,7 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
     change.ends_run = true;
     change.remove = true;
     change.event = "actor.deleted";
-    const core::Pointers pointers = pointers_of(*entry->record());
-    for (const std::string& id : {pointers.committed, pointers.pause}) {
-      if (!id.empty()) {
-        change.drop_snapshots.push_back(id);
-      }
-    }
+    change.drop_snapshots = going->ids();
     StageTimer timer(*run, clock, "commit");
     status = co_await this->change(entry, std::move(change));
     timer.stop();
@@ -128,13 +130,11 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
   co_return status;
 }
 
-async::Task<void> Engine::State::remove_files(EntryPtr entry, RunPtr run) {
+async::Task<void> Engine::State::remove_files(EntryPtr entry, RunPtr run,
+                                              std::shared_ptr<const Leaving> going) {
   StageTimer timer(*run, clock, "files");
-  const core::Pointers pointers = pointers_of(*entry->record());
-  for (const std::string& id : {pointers.committed, pointers.pause, pointers.pending}) {
-    if (!id.empty()) {
-      co_await collect(id);
-    }
+  for (const std::string& id : going->ids()) {
+    co_await collect(id);
   }
   co_await forget(entry->uid());
 }

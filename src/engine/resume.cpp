@@ -128,6 +128,9 @@ async::Task<Status> Engine::State::open_source(EntryPtr entry, RunPtr run,
     case core::Source::Committed:
       start->snapshot = pointers.committed;
       break;
+    case core::Source::Fork:
+      start->snapshot = pointers.base;
+      break;
     case core::Source::Boot:
     case core::Source::Data:
       co_return Status();

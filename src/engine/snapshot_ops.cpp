@@ -115,10 +115,11 @@ async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {
   ending.pointers = pointers_of(*entry->record());
   const core::Settled settled = core::settle(ending, core::Outcome::Done);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  const std::shared_ptr<const Leaving> going = release(entry, moved.garbage);
   Change change;
   change.run = run;
   change.ends_run = true;
-  change.drop_snapshots = moved.garbage;
+  change.drop_snapshots = going->ids();
   const SnapshotRows::Row row = snapshot_rows.find(moved.pointers.committed);
   if (row != nullptr) {
     auto promoted = std::make_shared<v1alpha1::Snapshot>(*row);
@@ -132,7 +133,7 @@ async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {
   };
   ATE_CO_TRY(co_await this->change(entry, std::move(change)));
   run->intent = true;
-  discard(moved.garbage);
+  discard(going->ids());
   co_return Status();
 }
 
@@ -204,11 +205,12 @@ async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_
   ending.pointers = pointers_of(*entry->record());
   const core::Settled settled = core::settle(ending, core::Outcome::Done);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
+  const std::shared_ptr<const Leaving> going = release(entry, moved.garbage);
   Change change;
   change.run = run;
   change.ends_run = true;
   change.put_snapshots.push_back(snapshot_row(*save->manifest, save->sealed));
-  change.drop_snapshots = moved.garbage;
+  change.drop_snapshots = going->ids();
   change.edit = [settled, moved](v1alpha1::ActorRecord& record) {
     set_state(record, settled.state);
     record.mutable_actor()->mutable_status()->set_reason(settled.reason);
@@ -218,7 +220,7 @@ async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_
   ATE_CO_TRY(co_await this->change(entry, std::move(change)));
   timer.stop();
   static_cast<void>(failpoint(failpoint_name(*run, "after-commit")));
-  discard(moved.garbage);
+  discard(going->ids());
   co_return Status();
 }
 
@@ -312,34 +314,6 @@ async::Task<Status> Engine::State::verify_snapshot(std::string id) {
   const std::string sha256 = row->manifest_sha256();
   ATE_CO_ASSIGN(artifacts::SnapshotStore::Opened opened, co_await snapshots.open(id, sha256));
   co_return co_await snapshots.verify_payload(std::move(opened));
-}
-
-async::Task<Status> Engine::State::remove_snapshot(std::string id, Caller caller) {
-  const std::shared_ptr<State> self = shared_from_this();
-  ATE_CO_TRY(open_for_verbs());
-  const SnapshotRows::Row snapshot = snapshot_rows.find(id);
-  if (snapshot == nullptr) {
-    co_return fail(Errc::NotFound, "no snapshot " + id);
-  }
-  std::vector<std::string> users = users_of(*snapshot);
-  if (!users.empty()) {
-    std::string names;
-    for (const std::string& user : users) {
-      names += (names.empty() ? "" : ", ") + user;
-    }
-    co_return fail(Error(Errc::InUse, "snapshot " + id + " is what " + names + " resumes from")
-                       .with("usedBy", std::move(users)));
-  }
-  store::Batch batch;
-  batch.delete_snapshots.push_back(id);
-  std::shared_ptr<v1alpha1::Event> event = journal.event("snapshot.deleted", snapshot->actor());
-  event->set_message(id);
-  batch.events.push_back(std::move(event));
-  ATE_CO_TRY(co_await journal.commit(std::move(batch)));
-  snapshot_rows.erase(id);
-  discard({id});
-  log.info("snapshot deleted", {{"snapshot", id}, {"request", caller.request_id}});
-  co_return Status();
 }
 
 }  // namespace ate::engine

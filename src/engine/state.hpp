@@ -19,6 +19,7 @@
 #include "ate/util/failpoint.hpp"
 #include "engine/actors.hpp"
 #include "engine/journal.hpp"
+#include "engine/leaving.hpp"
 #include "engine/run.hpp"
 #include "engine/snapshot_rows.hpp"
 #include "engine/workers.hpp"
@@ -100,6 +101,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<void> cancel_run(EntryPtr entry, RunPtr run);
 
   // create.cpp
+  [[nodiscard]] SnapshotRows::Row forkable(const std::string& id) const;
   [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> create(
       std::string atespace, std::string json, Caller caller);
   [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> patch(
@@ -145,6 +147,16 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   void discard(std::vector<std::string> ids);
   [[nodiscard]] async::Task<void> collect(std::string id);
   [[nodiscard]] async::Task<Status> verify_snapshot(std::string id);
+
+  // references.cpp
+  [[nodiscard]] std::vector<std::string> users_of(const v1alpha1::Snapshot& snapshot) const;
+  /// Whether anybody but `but` would be without it.
+  [[nodiscard]] bool needed(const v1alpha1::Snapshot& row, const std::string& but) const;
+  /// Of what `entry` is about to give up: what then nobody names.
+  [[nodiscard]] std::shared_ptr<const Leaving> release(const EntryPtr& entry,
+                                                       const std::vector<std::string>& ids);
+  [[nodiscard]] async::Task<void> collect_orphans();
+  [[nodiscard]] async::Task<Status> drop_row(SnapshotRows::Row row);
   [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, Caller caller);
 
   // live_snapshot.cpp
@@ -164,7 +176,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<Status> run_remove(EntryPtr entry, RunPtr run, VerbOptions options);
   /// Of the actor's template: how long a delete waits between the stop signal and the kill.
   [[nodiscard]] std::chrono::milliseconds termination_grace(const EntryPtr& entry) const;
-  [[nodiscard]] async::Task<void> remove_files(EntryPtr entry, RunPtr run);
+  [[nodiscard]] async::Task<void> remove_files(EntryPtr entry, RunPtr run,
+                                               std::shared_ptr<const Leaving> going);
   [[nodiscard]] async::Task<void> forget(std::string uid);
 
   // guest.cpp
@@ -210,7 +223,6 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   // queries.cpp
   [[nodiscard]] Result<ActorPage> list(const ActorQuery& query) const;
   [[nodiscard]] std::shared_ptr<v1alpha1::Snapshot> snapshot_view(const std::string& id) const;
-  [[nodiscard]] std::vector<std::string> users_of(const v1alpha1::Snapshot& snapshot) const;
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Worker>> worker_views() const;
   [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Operation>>> operation(
       std::string id);
@@ -234,11 +246,14 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   SnapshotRows snapshot_rows;
   std::map<std::string, RunPtr> runs;  // by operation id
   std::set<std::pair<std::string, std::string>> creating;
+  std::multiset<std::string> forking;  // snapshots of which forks are being made
+  std::multiset<std::string> leaving;  // see Leaving
 
   // What waits for housekeeping.
   std::set<std::string> dirty;                       // uids whose record is newer than the store
   std::map<std::string, std::int64_t> restarts;      // uid -> not before (wall clock, ms)
   std::set<std::string> awake;                       // uids in RUNNING
+  std::set<std::string> orphans;                     // snapshots whose last user may have gone
   std::set<std::string> gc_pending;                  // snapshot directories that would not go
   std::set<std::string> forget_pending;              // uids whose files would not go
   std::set<std::string> stranded;                    // uids whose delete did not finish

@@ -301,6 +301,8 @@ static void handle(int fd) {
     for (size_t i = 0; i < sizeof bytes; ++i) {
       n += snprintf(body + n, sizeof body - (size_t)n, "%02x", bytes[i]);
     }
+  } else if (is(target, "/rand")) {
+    n = snprintf(body, sizeof body, "%d\n", rand());  // a generator whose state is in memory
   } else if (is(target, "/time")) {
     n = snprintf(body, sizeof body, "%lld\n", (long long)time(NULL));
   } else if (is(target, "/slow")) {

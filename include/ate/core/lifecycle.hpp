@@ -53,11 +53,11 @@ inline constexpr std::size_t kCommandCount = 14;
 /// The verb that an operation of this command carries: `resume`, `pause`, ...
 [[nodiscard]] std::string_view verb_of(Command command);
 
-/// What a start begins from, in the order of selection. (Golden snapshots come between Committed
-/// and Boot once they exist.) Data is not selected but what a selected snapshot turns out to give:
-/// a cold start on its durable volumes (core/start.hpp).
-enum class Source : std::uint8_t { Pause, Committed, Boot, Data };
-/// As `status.restoredFrom` shows it: pause | snapshot | boot | data.
+/// What a start begins from, in the order of selection. (Golden snapshots come between Fork and
+/// Boot once they exist.) Data is not selected but what a selected snapshot turns out to give: a
+/// cold start on its durable volumes (core/start.hpp).
+enum class Source : std::uint8_t { Pause, Committed, Fork, Boot, Data };
+/// As `status.restoredFrom` shows it: pause | snapshot | fork | boot | data.
 [[nodiscard]] std::string_view name(Source source);
 
 /// Ids of the snapshots that an actor's record names; empty = none.
@@ -65,6 +65,7 @@ struct Pointers {
   std::string committed;
   std::string pause;
   std::string pending;  // reserved by a running pause or suspend
+  std::string base;     // of a fork, until it has a committed one of its own
 };
 
 /// Selection by what the record holds; a selected source that fails never falls through to the
@@ -137,8 +138,8 @@ struct Ending {
 
 [[nodiscard]] Settled settle(const Ending& ending, Outcome outcome);
 
-/// Pointers after it, and the snapshots that nothing names any more. `pending` is always given up:
-/// promoted or garbage.
+/// Pointers after it, and the snapshots that this actor names no more. `pending` is always given
+/// up: promoted or garbage. A base goes with the first committed one; others may still name it.
 struct Moved {
   Pointers pointers;
   std::vector<std::string> garbage;

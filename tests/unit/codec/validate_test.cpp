@@ -269,7 +269,7 @@ TEST_CASE("actor: name, template and what is here") {
   expect<v1alpha1::Actor>("{}", "spec.template.name", kInvalid);
   expect<v1alpha1::Actor>(R"({"spec":{"template":{"generation":-1}}})", "spec.template.generation",
                           kInvalid);
-  expect<v1alpha1::Actor>(R"({"spec":{"fromSnapshot":"x"}})", "spec.fromSnapshot", kLater);
+  expect<v1alpha1::Actor>(R"({"spec":{"fromSnapshot":"x"}})", "spec.fromSnapshot", kInvalid);
   expect<v1alpha1::Actor>(R"({"spec":{"ttl":"1h"}})", "spec.ttl", kLater);
   expect<v1alpha1::Actor>(R"({"spec":{"idle":{}}})", "spec.idle.after", kInvalid);
 }

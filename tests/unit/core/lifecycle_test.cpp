@@ -29,9 +29,11 @@ std::vector<Pointers> all_pointers() {
   std::vector<Pointers> all;
   for (const char* committed : {"", "snap-c"}) {
     for (const char* pause : {"", "snap-p"}) {
-      all.push_back(Pointers{committed, pause, ""});
+      all.push_back(Pointers{committed, pause, "", ""});
     }
   }
+  all.push_back(Pointers{"", "", "", "snap-b"});
+  all.push_back(Pointers{"", "snap-p", "", "snap-b"});
   return all;
 }
 
@@ -115,8 +117,10 @@ TEST_CASE("lifecycle: every state, command and outcome ends in a listed state") 
           // Nothing is both named and garbage; nothing that was named is forgotten.
           const std::set<std::string> garbage(moved.garbage.begin(), moved.garbage.end());
           REQUIRE(garbage.size() == moved.garbage.size());
-          for (const std::string& id : {pointers.committed, pointers.pause, pointers.pending}) {
-            const bool named = id == moved.pointers.committed || id == moved.pointers.pause;
+          for (const std::string& id :
+               {pointers.committed, pointers.pause, pointers.pending, pointers.base}) {
+            const bool named = id == moved.pointers.committed || id == moved.pointers.pause ||
+                               id == moved.pointers.base;
             REQUIRE((id.empty() || named != garbage.contains(id)));
           }
           REQUIRE(moved.pointers.pending.empty());
@@ -128,6 +132,10 @@ TEST_CASE("lifecycle: every state, command and outcome ends in a listed state") 
               REQUIRE(outcome == Outcome::Done);
               REQUIRE(decision.transient == State::Suspending);
             }
+          }
+          // A fork keeps its origin until it has a commit of its own.
+          if (!settled.removed && moved.pointers.committed.empty()) {
+            REQUIRE(moved.pointers.base == pointers.base);
           }
           // A snapshot that was not finished is never chosen. case T14
           if (outcome != Outcome::Done) {
@@ -233,6 +241,9 @@ TEST_CASE("lifecycle: the restore source is what the record holds") {
   REQUIRE(select_source({"c", "p", ""}) == Source::Pause);
   REQUIRE(select_source({"c", "", ""}) == Source::Committed);
   REQUIRE(select_source({"", "", ""}) == Source::Boot);
+  REQUIRE(select_source({"", "", "", "b"}) == Source::Fork);
+  REQUIRE(select_source({"", "p", "", "b"}) == Source::Pause);
+  REQUIRE(select_source({"c", "", "", ""}) == Source::Committed);
   REQUIRE(ask(State::Paused, Command::Resume, {"c", "p", ""}).source == Source::Pause);
   REQUIRE(ask(State::Paused, Command::ResumeBoot, {"c", "p", ""}).source == Source::Boot);
   REQUIRE(ask(State::Crashed, Command::Restart, {"c", "", ""}).source == Source::Boot);

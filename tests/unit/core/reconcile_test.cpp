@@ -117,6 +117,15 @@ TEST_CASE("reconcile: things of unknown actors are ended too, processes first") 
   REQUIRE(plan.purge == std::vector<std::size_t>{3, 2, 0, 4, 1});
 }
 
+TEST_CASE("reconcile: a fork's origin is kept, whoever made it") {
+  Observed observed;
+  observed.complete = {"base"};
+  observed.snapshot_rows = {"base"};
+  const Plan plan = plan_for(actor(State::Suspended, {"", "", "", "base"}, "now"), observed);
+  REQUIRE(plan.discard.empty());
+  REQUIRE(plan.drop_rows.empty());
+}
+
 TEST_CASE("reconcile: what stands alone is kept without an actor; a missing one is reported") {
   Observed observed;
   observed.complete = {"c", "live", "nobody"};

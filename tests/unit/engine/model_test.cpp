@@ -50,7 +50,7 @@ class Model {
   async::Task<void> run() {
     open_scope();
     for (int step = 0; step < kSteps; ++step) {
-      calls_->spawn("call", call(w_, pick(16), "actor-" + std::to_string(pick(kActors))));
+      calls_->spawn("call", call(w_, pick(18), "actor-" + std::to_string(pick(kActors))));
       co_await turns(pick(6));
       check_always();
       if (pick(40) == 0) {
@@ -158,6 +158,18 @@ class Model {
         static_cast<void>(gone);
         break;
       }
+      case 15:
+      case 16: {
+        const auto all = w.engine->snapshots(std::nullopt);
+        const std::string base =
+            all.empty() ? "" : all[static_cast<std::size_t>(name.back()) % all.size()]->id();
+        const auto made = co_await w.engine->create(
+            "default",
+            R"({"metadata":{"name":")" + name + R"("},"spec":{"fromSnapshot":")" + base + R"("}})",
+            Caller{});
+        static_cast<void>(made);
+        break;
+      }
       default: {
         for (const auto& process : w.host.processes) {
           if (!process->frozen) {
@@ -241,8 +253,9 @@ class Model {
     REQUIRE(w_.host.violations.empty());
     // A committed snapshot has its row, whatever goes on.
     for (const auto& [uid, record] : w_.store.actors) {
-      for (const std::string& id :
-           {record->actor().status().snapshot(), record->actor().status().pause_snapshot()}) {
+      const v1alpha1::ActorStatus& status = record->actor().status();
+      const std::string base = status.has_snapshot() ? "" : record->actor().spec().from_snapshot();
+      for (const std::string& id : {status.snapshot(), status.pause_snapshot(), base}) {
         REQUIRE((id.empty() || w_.store.snapshots.contains(id)));
       }
     }
