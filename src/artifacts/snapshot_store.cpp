@@ -12,6 +12,7 @@
 #include "artifacts/manifest.hpp"
 #include "artifacts/payload.hpp"
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/artifacts/leftovers.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/os/tree.hpp"
 #include "ate/util/failpoint.hpp"
@@ -231,6 +232,16 @@ SnapshotStore::SnapshotStore(async::Context& context, Options options)
     : state_(std::make_shared<State>(context, std::move(options))) {}
 
 SnapshotStore::~SnapshotStore() = default;
+
+void remove_unfinished(const std::string& directory) {
+  const Result<SnapshotStore::Listing> listing = list_files(directory);
+  for (const std::string& id : listing ? listing->partial : std::vector<std::string>()) {
+    for (const std::string& name : {id + std::string(kPartial), std::string(kTrash) + id}) {
+      // IGNORED: the reconcile of the start says what would not go.
+      static_cast<void>(os::remove_tree(directory + "/" + name));
+    }
+  }
+}
 
 Status SnapshotStore::prepare() {
   return os::make_dirs(state_->options.directory, 0700);

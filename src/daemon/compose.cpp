@@ -7,6 +7,7 @@
 #include "ate/api/api.hpp"
 #include "ate/api/problems.hpp"
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/artifacts/leftovers.hpp"
 #include "ate/async/reaper.hpp"
 #include "ate/engine/engine.hpp"
 #include "ate/engine/templates.hpp"
@@ -28,6 +29,7 @@ namespace {
 constexpr std::size_t kNetnsAhead = 4;
 /// Ends within a second in all (design.md section 10): requests, then operations.
 constexpr std::chrono::milliseconds kServerGrace{300};
+constexpr std::chrono::seconds kSelfTestRetry{60};
 constexpr std::chrono::milliseconds kEngineGrace{400};
 
 /// What of the engine the catalog sees.
@@ -96,6 +98,26 @@ api::Options api_options() {
   out.version = std::string(version());
   out.commit = std::string(commit());
   return out;
+}
+
+/// A disk that a snapshot filled before the host went down must not keep the daemon from clearing
+/// up.
+Result<std::unique_ptr<store::Store>> open_store(async::Context& context, const core::Paths& paths,
+                                                 const Log& log) {
+  const auto make_room = [&paths, &log] {
+    log.warning("the disk is full; what was never finished goes", {{"path", paths.snapshots()}});
+    artifacts::remove_unfinished(paths.snapshots());
+  };
+  auto opened = store::open_sqlite(context, paths.database(), make_room);
+  if (opened || opened.error().code() != Errc::DiskFull) {
+    return opened;
+  }
+  return fail(Error(Errc::DiskFull,
+                    opened.error().message() +
+                        "; nothing was changed. Free at least 16 MiB there (" + paths.database() +
+                        ") and start again: actors stay as they are. Unpacked " + "images below " +
+                        paths.images() +
+                        "/sha256 may be removed by hand, they are made again from their archives"));
 }
 
 }  // namespace
@@ -250,7 +272,12 @@ async::Task<void> Daemon::State::run_selftests() {
     warn_of_pools();
     co_await selftests.run();
     engine.on_object_change();  // a runtime may have become usable
-    co_await object_change.wait();
+    if (selftests.any_failed()) {
+      const bool changed = co_await object_change.wait_for(kSelfTestRetry);
+      static_cast<void>(changed);  // by then it is tried again
+    } else {
+      co_await object_change.wait();
+    }
   }
 }
 
@@ -261,7 +288,7 @@ Daemon::~Daemon() = default;
 Result<std::unique_ptr<Daemon>> Daemon::compose(async::Context& context, const Config& config,
                                                 Host host, const Log& log) {
   const core::Paths paths(config.state_dir, config.run_dir);
-  ATE_ASSIGN(std::unique_ptr<store::Store> store, store::open_sqlite(context, paths.database()));
+  ATE_ASSIGN(std::unique_ptr<store::Store> store, open_store(context, paths, log));
   auto state = std::make_unique<State>(context, config, std::move(host), log, std::move(store));
   ATE_TRY(state->load());
   return std::unique_ptr<Daemon>(new Daemon(std::move(state)));
@@ -280,6 +307,7 @@ Status Daemon::start(std::function<void(const Error&)> on_failure) {
 void Daemon::reload() {
   if (state_->scanned) {
     state_->background.spawn("rescan", state_->catalog.scan());
+    state_->object_change.set();  // what failed its self-test is tried again
   }
 }
 

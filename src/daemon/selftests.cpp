@@ -1,5 +1,6 @@
 #include "daemon/selftests.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "ate/v1alpha1/objects.pb.h"
@@ -53,9 +54,12 @@ async::Task<void> SelfTests::test(std::shared_ptr<const v1alpha1::SandboxConfig>
   const auto runtime = runtimes_.find(v1alpha1::SandboxClass_Name(config->spec().sandbox_class()));
   Entry& entry = entries_[config_name];
   const std::string key = key_of(*config);
-  if (entry.key == key || runtime == runtimes_.end()) {
+  // A failed one is tried again: it may have lacked memory or processes only.
+  const bool again = entry.key == key && entry.health.state == Health::State::Failed;
+  if ((entry.key == key && !again) || runtime == runtimes_.end()) {
     co_return;
   }
+  const std::string told = again ? entry.health.detail : std::string();
   entry = Entry{key, Health{Health::State::Running, "self-test is running"}};
   Status tested = co_await runtime->second->self_test(assets_of(*config), options_of(*config));
   if (tested) {
@@ -63,6 +67,8 @@ async::Task<void> SelfTests::test(std::shared_ptr<const v1alpha1::SandboxConfig>
     log_.info("sandbox config passed its self-test", {{"config", config_name}});
   } else {
     entry.health = Health{Health::State::Failed, tested.error().message()};
+  }
+  if (!tested && tested.error().message() != told) {
     log_.error("sandbox config failed its self-test: " + tested.error().message(),
                {{"config", config_name}});
   }
@@ -76,6 +82,11 @@ async::Task<void> SelfTests::run() {
   std::erase_if(entries_, [&](const auto& item) {
     return catalog_.find_sandbox_config(item.first) == nullptr;
   });
+}
+
+bool SelfTests::any_failed() const {
+  return std::ranges::any_of(
+      entries_, [](const auto& item) { return item.second.health.state == Health::State::Failed; });
 }
 
 runtime::Health SelfTests::health(const v1alpha1::SandboxConfig& config) const {

@@ -18,8 +18,9 @@ class SelfTests {
   SelfTests(objects::Catalog& catalog, std::map<std::string, runtime::Runtime*> runtimes,
             const Log& log);
 
-  /// Tests what is new or changed since the last call. Called from one task only.
+  /// Tests what is new or changed since the last call, or failed. Called from one task only.
   [[nodiscard]] async::Task<void> run();
+  [[nodiscard]] bool any_failed() const;
   [[nodiscard]] std::vector<engine::Engine::Check> checks() const;
   /// Writes status.selfTest of a config that is about to be shown.
   void annotate(v1alpha1::SandboxConfig& config) const;

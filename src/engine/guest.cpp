@@ -182,7 +182,24 @@ async::Task<Status> Engine::State::signal(ActorKey key, int signo) {
     guest->signalled = signo;
     guest->signalled_at = now();
   }
-  co_return co_await guest->sandbox->signal(signo);
+  const Status sent = co_await guest->sandbox->signal(signo);
+  if (sent || sent.error().code() != Errc::RuntimeFailed) {
+    co_return sent;
+  }
+  const bool ended = co_await guest->ended.wait_for(kDeathNotice);
+  static_cast<void>(ended);  // guest->exit tells
+  co_return fail(ended_meanwhile(*entry, *guest, sent.error()));
+}
+
+Error ended_meanwhile(const Entry& entry, const Guest& guest, Error error) {
+  if (!guest.exit || error.code() != Errc::RuntimeFailed) {
+    return error;
+  }
+  if (guest.exit->cause == runtime::SandboxExit::Cause::Exited) {
+    return Error(Errc::StateConflict,
+                 "actor " + entry.label() + ": it has just ended: " + guest.exit->detail);
+  }
+  return std::move(error).context("the actor was ended meanwhile (" + guest.exit->detail + ")");
 }
 
 }  // namespace ate::engine

@@ -13,9 +13,9 @@ async::Task<Status> Engine::State::run_live(EntryPtr entry, RunPtr run, VerbOpti
     co_return status;
   }
   if (!status) {
-    co_await undo_save(entry, run, save, status.error());
+    Error told = co_await undo_save(entry, run, save, status.error());
     discard({save->id});
-    co_return status;
+    co_return fail(std::move(told));
   }
   let_go(entry, run);
   status = co_await seal(run, save);

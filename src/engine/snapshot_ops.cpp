@@ -11,8 +11,6 @@ namespace {
 
 /// Manifest, state files and directory blocks beside the guest's memory.
 constexpr std::int64_t kBesideMemory = std::int64_t{16} << 20;
-/// How long a guest that does not answer gets to turn out dead.
-constexpr std::chrono::milliseconds kDeathNotice(500);
 
 std::shared_ptr<v1alpha1::SnapshotManifest> new_manifest(const Entry& entry, const Guest& guest,
                                                          const std::string& id,
@@ -82,8 +80,8 @@ async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::De
     status = co_await flip(entry, run, save);
   }
   if (!status) {
-    co_await undo_save(entry, run, save, status.error());
-    co_return status;
+    Error told = co_await undo_save(entry, run, save, status.error());
+    co_return fail(std::move(told));
   }
   {
     // It is durable; now nothing of the old incarnation may stay before the reply.
@@ -224,8 +222,8 @@ async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_
   co_return Status();
 }
 
-async::Task<void> Engine::State::undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
-                                           Error error) {
+async::Task<Error> Engine::State::undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
+                                            Error error) {
   const GuestPtr guest = save->guest;
   core::Outcome outcome =
       error.code() == Errc::Cancelled ? core::Outcome::Cancelled : core::Outcome::Failed;
@@ -240,6 +238,9 @@ async::Task<void> Engine::State::undo_save(EntryPtr entry, RunPtr run, std::shar
   runtime::SandboxExit exit;
   if (guest->exit) {
     exit = *guest->exit;
+    if (!guest->destroying) {
+      error = ended_meanwhile(*entry, *guest, std::move(error));
+    }
   } else if (!unpaused) {
     exit.detail = "it could not be unpaused after a failed snapshot: " + unpaused.error().message();
   }
@@ -282,6 +283,7 @@ async::Task<void> Engine::State::undo_save(EntryPtr entry, RunPtr run, std::shar
     static_cast<void>(ended);  // logged there; kept for another try
   }
   discard(moved.garbage);
+  co_return error;
 }
 
 void Engine::State::discard(std::vector<std::string> ids) {

@@ -142,8 +142,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                             std::string directory);
   [[nodiscard]] async::Task<Status> seal(RunPtr run, std::shared_ptr<Save> save);
   [[nodiscard]] async::Task<Status> flip(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save);
-  [[nodiscard]] async::Task<void> undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
-                                            Error error);
+  /// Returns what the caller is told: `error`, or that the guest ended by itself.
+  [[nodiscard]] async::Task<Error> undo_save(EntryPtr entry, RunPtr run, std::shared_ptr<Save> save,
+                                             Error error);
   void discard(std::vector<std::string> ids);
   [[nodiscard]] async::Task<void> collect(std::string id);
   [[nodiscard]] async::Task<Status> verify_snapshot(std::string id);
@@ -278,6 +279,13 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
 [[nodiscard]] std::string cause_words(const runtime::SandboxExit& exit, bool by_operator);
 /// What follows from a record's new state whatever led there.
 void settle_fields(v1alpha1::ActorRecord& record, core::State from, WallTime now);
+/// How long a guest that does not answer gets to turn out dead.
+inline constexpr std::chrono::milliseconds kDeathNotice(500);
+
+/// A guest may end before a call of the runtime reaches it: then its end is what the caller hears,
+/// not what the runtime made of it.
+[[nodiscard]] Error ended_meanwhile(const Entry& entry, const Guest& guest, Error error);
+
 /// Writes the end of a guest into its record.
 void write_guest_end(v1alpha1::ActorRecord& record, const core::Settled& settled,
                      const runtime::SandboxExit& exit);

@@ -23,6 +23,7 @@ namespace asio = boost::asio;
 
 // How long accepting rests when descriptors are used up and no connection ends.
 constexpr std::chrono::milliseconds kExhaustedPause(200);
+constexpr std::chrono::minutes kTellAgain(1);
 constexpr std::string_view kNoRoom =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
     "Connection: close\r\n\r\n";
@@ -71,7 +72,7 @@ struct Server::State {
   std::shared_ptr<Core> core;
   std::optional<asio::posix::stream_descriptor> listener;
   UniqueFd spare = open_spare();
-  bool told_exhausted = false;
+  std::optional<std::chrono::steady_clock::time_point> told_exhausted;
 };
 
 void Server::State::start(UniqueFd socket) const {
@@ -106,7 +107,6 @@ bool Server::State::accept_waiting(int descriptor) {
   for (int i = 0; i < 64; ++i) {
     UniqueFd socket = accept_one(descriptor);
     if (socket) {
-      told_exhausted = false;
       start(std::move(socket));
       continue;
     }
@@ -118,8 +118,10 @@ bool Server::State::accept_waiting(int descriptor) {
       if (!somebody_waits(descriptor)) {
         return true;  // the kernel looks for a descriptor first, and for a client then
       }
-      if (!told_exhausted) {
-        told_exhausted = true;
+      // Not for each client: one that gives up its descriptor makes room for one more only.
+      const auto now = std::chrono::steady_clock::now();
+      if (!told_exhausted || now - *told_exhausted > kTellAgain) {
+        told_exhausted = now;
         core->on_trouble(Error::from_errno("accept", error).message());
       }
       // A client that is not using its descriptor gives it up; its end is told by `freed`.

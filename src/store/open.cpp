@@ -116,17 +116,26 @@ Status prepare(Database& database, const std::string& path) {
   return check(database, path);
 }
 
-}  // namespace
-
-Result<Opened> open_database(const std::string& path) {
-  Opened opened;
-  ATE_ASSIGN(opened.lock, take_lock(path));
+Status open_locked(const std::string& path, Opened& opened) {
   ATE_ASSIGN(const Found found, inspect(path));
   if (found == Found::Nothing) {
     ATE_TRY(create(path));
   }
   ATE_ASSIGN(opened.database, Database::open(path, Database::Mode::Existing));
-  ATE_TRY(prepare(opened.database, path));
+  return prepare(opened.database, path);
+}
+
+}  // namespace
+
+Result<Opened> open_database(const std::string& path, const std::function<void()>& make_room) {
+  Opened opened;
+  ATE_ASSIGN(opened.lock, take_lock(path));
+  Status ready = open_locked(path, opened);
+  if (!ready && ready.error().code() == Errc::DiskFull && make_room) {
+    make_room();
+    ready = open_locked(path, opened);
+  }
+  ATE_TRY(std::move(ready));
   return opened;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "ate/util/fd.hpp"
@@ -14,7 +15,9 @@ struct Opened {
   Database database;
 };
 
-/// Lock, checks, creation, pragmas, migrations, quick_check. Blocking.
-[[nodiscard]] Result<Opened> open_database(const std::string& path);
+/// Lock, checks, creation, pragmas, migrations, quick_check. Blocking. `make_room` is called once,
+/// under the lock, when the disk is too full for that; then it is tried again.
+[[nodiscard]] Result<Opened> open_database(const std::string& path,
+                                           const std::function<void()>& make_room);
 
 }  // namespace ate::store

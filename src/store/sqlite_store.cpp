@@ -115,7 +115,12 @@ class SqliteStore final : public Store {
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_sqlite(async::Context& context, const std::string& path) {
-  ATE_ASSIGN(Opened opened, open_database(path));
+  return open_sqlite(context, path, nullptr);
+}
+
+Result<std::unique_ptr<Store>> open_sqlite(async::Context& context, const std::string& path,
+                                           const std::function<void()>& make_room) {
+  ATE_ASSIGN(Opened opened, open_database(path, make_room));
   ATE_ASSIGN(Session session, Session::start(std::move(opened)));
   std::unique_ptr<Store> store = std::make_unique<SqliteStore>(context, std::move(session));
   return store;

@@ -1,4 +1,4 @@
-"""The daemon itself: command line, refusals, signals, modes, what it leaves behind. Needs root, no runsc."""
+"""The daemon itself: command line, refusals, signals, modes, what it leaves behind. Needs root; one case a runsc."""
 
 import grp
 import json
@@ -9,11 +9,18 @@ import subprocess
 import unittest
 
 import ate
+import scenario
 
 POOL = """apiVersion: ate.dev/v1alpha1
 kind: WorkerPool
 metadata: {name: %s}
 spec: {sandboxClass: gvisor, replicas: 1, resources: {limits: {cpu: "1", memory: 1Gi, pids: 512}}}
+"""
+
+CONFIG = """apiVersion: ate.dev/v1alpha1
+kind: SandboxConfig
+metadata: {name: late}
+spec: {sandboxClass: gvisor, default: true, assets: {runsc: {path: %s}}}
 """
 
 
@@ -149,6 +156,24 @@ class Life(Case):
         os.kill(self.daemon.pid, signal.SIGHUP)
         ate.wait_until(lambda: self.daemon.get("/v1/pools/late").status == 200, 10, "pool late")
         self.assertEqual(self.daemon.get("/v1/pools/late").json["status"]["object"]["source"], "file")
+
+    def test_a_runsc_that_failed_its_self_test_gets_another_chance(self):
+        script, there = os.path.join(self.daemon.root, "runsc"), os.path.join(self.daemon.root, "there")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\n[ -e {there} ] || {{ echo not yet >&2; exit 1; }}\nexec {scenario.runsc()} "$@"\n')
+        os.chmod(script, 0o755)
+        self.daemon.write("config.yaml", CONFIG % script)
+        self.daemon.start()
+        shown = lambda: self.daemon.get("/v1/sandbox-configs/late").json["status"]
+        ate.wait_until(lambda: self.daemon.get("/v1/sandbox-configs/late").status == 200 and shown()["selfTest"] == "Failed",
+                       30, "a failed self-test")
+        self.assertEqual(shown()["object"]["ready"], "False")
+        self.assertIn("self-test", shown()["object"]["message"])
+        self.assertEqual(self.daemon.get("/readyz").status, 503)
+        with open(there, "w", encoding="ascii"):
+            os.kill(self.daemon.pid, signal.SIGHUP)
+        ate.wait_until(lambda: shown()["object"]["ready"] == "True", 60, "a passed self-test")
+        self.assertEqual(self.daemon.get("/readyz").status, 200)
 
     def test_a_kill_loses_nothing_that_was_answered(self):
         self.daemon.start()

@@ -215,10 +215,25 @@ class Store(FullDisk):
         self.daemon.spawn()
         self.assertEqual(self.daemon.wait_exit(), 3)
         self.assertIn("refusing to start: state database: no space left", self.daemon.log())
+        self.assertIn("may be removed by hand", self.daemon.log())
         self.disk.empty()
         self.daemon.start()
         self.ready()
         self.assertEqual(self.daemon.state("c1"), "SUSPENDED")
+        self.assertEqual(self.count(), 2)
+
+    def test_a_start_clears_what_a_cut_off_suspend_filled_the_disk_with(self):
+        self.running()
+        self.verb("c1", "suspend")
+        self.daemon.stop()
+        partial = os.path.join(self.daemon.state_dir, "snapshots", "01hzzzzzzzzzzzzzzzzzzzzzzz.partial")
+        os.mkdir(partial, 0o700)
+        self.disk.fill()
+        os.rename(self.disk.ballast, os.path.join(partial, "pages.img"))
+        self.disk.fill()
+        self.daemon.start()
+        self.ready()
+        self.assertFalse(os.path.exists(partial))
         self.assertEqual(self.count(), 2)
 
 

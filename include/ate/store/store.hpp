@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -128,5 +129,10 @@ class Store {
 /// text.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_sqlite(async::Context& context,
                                                          const std::string& path);
+/// `make_room` is called once when the disk is too full to open it, under its lock; then it is
+/// tried again.
+[[nodiscard]] Result<std::unique_ptr<Store>> open_sqlite(async::Context& context,
+                                                         const std::string& path,
+                                                         const std::function<void()>& make_room);
 
 }  // namespace ate::store

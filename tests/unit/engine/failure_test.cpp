@@ -290,6 +290,32 @@ TEST_CASE("suspend: the guest is gone meanwhile; CRASHED, nothing promoted, the 
   });
 }
 
+TEST_CASE("suspend, signal: an actor that ends by itself just then is 409, and EXITED") {
+  with_world([](World& w) -> async::Task<void> {
+    co_await w.create("a");
+    for (const char* call : {"checkpoint", "signal"}) {
+      co_await must(w.boot("a"));
+      w.runtime.script = [&w, call](const std::string& called, const std::string& uid) -> Status {
+        if (called != call) {
+          return {};
+        }
+        w.host.end(w.host.of(uid), FakeRuntime::exited(3));
+        return fail(Errc::RuntimeFailed, "runsc: no such container");
+      };
+      if (std::string(call) == "checkpoint") {
+        co_await refused(w.suspend("a"), Errc::StateConflict);
+      } else {
+        const Status sent = co_await w.engine->signal(World::key("a"), 15, Caller{"req", 0});
+        REQUIRE(sent.error().code() == Errc::StateConflict);
+      }
+      w.runtime.script = nullptr;
+      co_await w.until([&w]() { return w.state("a") == "EXITED"; });
+      REQUIRE(w.actor("a").status().exit_code() == 3);
+      nothing_left(w);
+    }
+  });
+}
+
 TEST_CASE("suspend: a guest that can't be unpaused is ended, not forgotten") {
   with_world([](World& w) -> async::Task<void> {
     co_await suspended_with(w, 7);

@@ -318,6 +318,17 @@ TEST_CASE("descriptors used up: an idle connection makes room") {
   next.send(kGet);
   CHECK(next.reply().status == 200);
   CHECK(idle.closed());
+  // Each client takes the descriptor of the one before: told once, not for each of them.
+  for (int i = 0; i < 5; ++i) {
+    idle.close();  // the client's own end
+    Client last = server.connect();
+    last.send(kGet);
+    CHECK(last.reply().status == 200);
+    CHECK(next.closed());
+    idle = std::move(next);
+    next = std::move(last);
+  }
+  CHECK(server.troubles().size() == 1);
 }
 
 TEST_CASE("stop: idle at once, in flight to the end, followers at once, nothing new") {

@@ -1,4 +1,7 @@
 // A full disk, for real: a tmpfs of 2 MiB.
+#include <filesystem>
+#include <fstream>
+
 #include "fixture.hpp"
 #include "support/catch.hpp"
 #include "support/small_disk.hpp"
@@ -68,6 +71,31 @@ TEST_CASE("store: a full disk is DiskFull, and commits work again when there is 
     co_return;
   });
   CHECK(actors == static_cast<std::size_t>(before.stored + 1 + after.stored));
+}
+
+TEST_CASE("store: a disk too full to open it is told to make room, once, under the lock") {
+  const TempDir dir;
+  const SmallDisk disk(dir.path(), "2m");
+  const std::string path = disk.file("state.db");
+  with_store(path, [](Store&) -> async::Task<void> { co_return; });
+  write_file(disk.file("ballast"), std::string(1 << 20, 'b'));
+  std::string rest(1 << 20, 'r');
+  std::ofstream(disk.file("rest")) << rest;  // as much of it as fits
+  run_coro([&](async::Context& context) -> async::Task<void> {
+    int asked = 0;
+    const auto in_vain = store::open_sqlite(context, path, [&] { ++asked; });
+    REQUIRE_FALSE(in_vain);
+    CHECK(in_vain.error().code() == Errc::DiskFull);
+    CHECK(asked == 1);
+    auto opened = store::open_sqlite(context, path, [&] {
+      const auto other = store::open_sqlite(context, path);
+      CHECK_FALSE(other);
+      CHECK(other.error().code() == Errc::Unavailable);
+      std::filesystem::remove(disk.file("ballast"));
+    });
+    REQUIRE(opened);
+    co_await (*opened)->close();
+  });
 }
 
 TEST_CASE("store: of several that wait, those that fit a nearly full disk are stored") {
