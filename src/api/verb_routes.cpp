@@ -15,13 +15,13 @@ namespace ate::api {
 namespace {
 
 Status read_scope(const std::string& scope, engine::VerbOptions& options) {
-  if (scope == "DATA" || scope == "DATA_ON_GOLDEN") {
-    return fail(
-        Error(Errc::NotYetSupported, "scope " + scope + " is not part of this version; FULL is")
-            .with_field("scope"));
+  if (scope == "DATA_ON_GOLDEN") {
+    return fail(Error(Errc::NotYetSupported,
+                      "scope " + scope + " is not part of this version; FULL and DATA are")
+                    .with_field("scope"));
   }
-  if (!scope.empty() && scope != "FULL") {
-    return fail(Error(Errc::InvalidValue, "scope is FULL").with_field("scope"));
+  if (!scope.empty() && scope != "FULL" && scope != "DATA") {
+    return fail(Error(Errc::InvalidValue, "scope is FULL or DATA").with_field("scope"));
   }
   options.scope = scope;
   return {};
@@ -204,11 +204,8 @@ async::Task<Status> suspend_actor(Call& call) {
 
 async::Task<Status> revert_actor(Call& call) {
   ATE_CO_ASSIGN(const auto request, parse_body<v1alpha1::RevertRequest>(call.request().body));
-  if (request.keep_volumes()) {
-    co_return fail(Error(Errc::NotYetSupported, "durable volumes are not part of this version")
-                       .with_field("keepVolumes"));
-  }
   engine::VerbOptions options;
+  options.keep_volumes = request.keep_volumes();
   Status replied = co_await run_verb(call, Verb::Revert, std::move(options));
   co_return replied;
 }

@@ -69,13 +69,17 @@ Result<std::vector<Volume>> make_volumes(const Place& place, const std::string& 
                                          const std::vector<VolumePlan>& plans) {
   const std::string directory = place.of(uid) + "/" + kLive;
   ATE_TRY(os::make_dirs(directory, kPrivate));
+  ATE_TRY(os::remove_tree(place.of(uid) + "/" + kNext));  // of a restore that was cut off
   std::vector<Volume> volumes;
   for (const VolumePlan& plan : plans) {
     Status made = make_volume(directory, plan);
     if (!made) {
       return fail(std::move(made).error().context("volume " + plan.name));
     }
-    volumes.push_back({.name = plan.name, .path = directory + "/" + plan.name, .enforced = false});
+    volumes.push_back({.name = plan.name,
+                       .path = directory + "/" + plan.name,
+                       .size_bytes = plan.size_bytes,
+                       .enforced = false});
   }
   ATE_TRY(os::fsync_path(place.of(uid)));
   if (failpoint("volumes-made")) {

@@ -276,7 +276,6 @@ void Checker::ttl(const std::string& path, std::string_view value) {
   using namespace std::chrono_literals;
   if (!value.empty()) {
     duration(path, value, 1s, 87'600h);
-    not_yet(path, "a time to live; delete the actor through the API");
   }
 }
 

@@ -55,6 +55,11 @@ bool is_reserved_mount(const std::string& path) {
          path == "/etc/hostname";
 }
 
+bool has_durable_dir(const v1alpha1::ActorTemplateSpec& spec) {
+  return std::any_of(spec.volumes().begin(), spec.volumes().end(),
+                     [](const v1alpha1::Volume& volume) { return volume.has_durable_dir(); });
+}
+
 class TemplateChecker {
  public:
   TemplateChecker(Checker& check, const v1alpha1::ActorTemplateSpec& spec)
@@ -113,7 +118,9 @@ class TemplateChecker {
           check_.bytes(path + ".durableDir.size", volume.durable_dir().size(), 1LL << 20,
                        1LL << 50);
         }
-        check_.not_yet(path + ".durableDir", "durable directories");
+        if (spec_.sandbox_class() == v1alpha1::microvm) {
+          check_.not_yet(path + ".durableDir", "durable directories of the class microvm");
+        }
       }
     }
   }
@@ -281,17 +288,32 @@ class TemplateChecker {
                        "\"" + mount.mount_path() + "\" belongs to the sandbox");
       }
       paths.add(item + ".mountPath", mount.mount_path());
+      overlaps(item + ".mountPath", mounts, i);
     }
     if (mounts.size() > kMaxVolumes) {
       check_.invalid(path, "more than " + std::to_string(kMaxVolumes) + " mounts");
     }
   }
 
+  /// A mount inside another one would have to make its directory in that volume.
+  template <class Mounts>
+  void overlaps(const std::string& path, const Mounts& mounts, int index) {
+    const std::string& inner = mounts[index].mount_path();
+    for (int i = 0; i < mounts.size(); ++i) {
+      const std::string& outer = mounts[i].mount_path();
+      if (i != index && !outer.empty() && inner.starts_with(outer + "/")) {
+        check_.invalid(
+            path, "\"" + inner + "\" is inside \"" + outer + "\", where another volume is mounted");
+      }
+    }
+  }
+
   void scope(const std::string& path, v1alpha1::SnapshotPolicy::Scope scope) {
-    if (scope == v1alpha1::SnapshotPolicy::DATA ||
-        scope == v1alpha1::SnapshotPolicy::DATA_ON_GOLDEN) {
-      check_.not_yet(path,
-                     "the scope " + v1alpha1::SnapshotPolicy::Scope_Name(scope) + "; use FULL");
+    if (scope == v1alpha1::SnapshotPolicy::DATA_ON_GOLDEN) {
+      check_.not_yet(path, "the scope DATA_ON_GOLDEN; use FULL or DATA");
+    }
+    if (scope == v1alpha1::SnapshotPolicy::DATA && !has_durable_dir(spec_)) {
+      check_.invalid(path, "DATA keeps durable volumes only, and spec.volumes has no durableDir");
     }
   }
 

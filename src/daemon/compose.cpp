@@ -8,6 +8,7 @@
 #include "ate/api/problems.hpp"
 #include "ate/artifacts/artifacts.hpp"
 #include "ate/artifacts/leftovers.hpp"
+#include "ate/artifacts/volumes.hpp"
 #include "ate/async/reaper.hpp"
 #include "ate/engine/engine.hpp"
 #include "ate/engine/templates.hpp"
@@ -136,6 +137,7 @@ struct Daemon::State {
         images(loop, reaper, image_options(paths, host)),
         assets(loop, paths.assets()),
         snapshots(loop, snapshot_options(paths, node)),
+        volumes(loop, {.actors = paths.actors(), .snapshots = paths.snapshots()}),
         netns(loop, paths.netns(), kNetnsAhead),
         gvisor(
             runtime::make_gvisor(loop, reaper, netns, assets, paths, gvisor_options(node, host))),
@@ -147,8 +149,8 @@ struct Daemon::State {
               log.write(is_error ? LogLevel::Error : LogLevel::Info, text, {});
             }),
         templates(catalog),
-        engine(loop, *store, templates, snapshots, {{"gvisor", gvisor.get()}}, clock, logger,
-               engine_options(paths, node, host)),
+        engine(loop, *store, templates, snapshots, volumes, {{"gvisor", gvisor.get()}}, clock,
+               logger, engine_options(paths, node, host)),
         references(engine),
         selftests(catalog, {{"gvisor", gvisor.get()}}, logger),
         backend(engine, catalog, *store, paths, backend_node()),
@@ -179,6 +181,7 @@ struct Daemon::State {
   image::Store images;
   artifacts::AssetStore assets;
   artifacts::SnapshotStore snapshots;
+  artifacts::VolumeStore volumes;
   net::NetnsFactory netns;
   std::unique_ptr<runtime::Runtime> gvisor;
   async::Event object_change;
@@ -222,6 +225,7 @@ Status Daemon::State::load() {
   ATE_TRY(images.prepare());
   ATE_TRY(assets.prepare());
   ATE_TRY(snapshots.prepare());
+  ATE_TRY(volumes.prepare());
   ATE_TRY(netns.prepare());
   catalog.set_references(&references);
   catalog.set_next_version([this] { return engine.next_version(); });

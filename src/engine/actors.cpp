@@ -47,6 +47,26 @@ void set_pointers(v1alpha1::ActorRecord& record, const core::Pointers& pointers)
   record.set_pending_snapshot(pointers.pending);
 }
 
+core::VolumeMarks marks_of(const v1alpha1::ActorRecord& record) {
+  const v1alpha1::VolumeMarks& stored = record.volumes();
+  core::VolumeMarks marks;
+  marks.match = stored.match();
+  marks.restore = stored.restore();
+  marks.cold = stored.cold();
+  return marks;
+}
+
+void set_marks(v1alpha1::ActorRecord& record, const core::VolumeMarks& marks) {
+  if (marks == core::VolumeMarks{}) {
+    record.clear_volumes();
+    return;
+  }
+  v1alpha1::VolumeMarks& stored = *record.mutable_volumes();
+  stored.set_match(marks.match);
+  stored.set_restore(marks.restore);
+  stored.set_cold(marks.cold);
+}
+
 std::string encode_origin(core::State state, const std::string& reason) {
   std::string text(core::name(state));
   if (!reason.empty()) {
@@ -92,7 +112,9 @@ v1alpha1::ActorRef Entry::ref() const {
 core::Facts Entry::facts() const {
   core::Facts facts;
   facts.state = state_;
-  facts.pointers = pointers_of(*record());
+  const std::shared_ptr<const v1alpha1::ActorRecord> whole = record();
+  facts.pointers = pointers_of(*whole);
+  facts.cold = whole->volumes().cold();
   if (live != nullptr && live->run != nullptr) {
     facts.running = live->run->command();
   }
@@ -119,7 +141,9 @@ void ActorTable::insert(const std::shared_ptr<Entry>& entry) {
 void ActorTable::replace(const std::shared_ptr<Entry>& entry,
                          const std::shared_ptr<const v1alpha1::ActorRecord>& record) {
   index_base(*entry, false);
+  forget_use(*entry);
   entry->set(record);
+  ++uses_[template_key(*entry)];
   index_base(*entry, true);
 }
 
@@ -166,7 +190,11 @@ void ActorTable::erase(const std::shared_ptr<Entry>& entry) {
   index_base(*entry, false);
   by_uid_.erase(entry->uid());
   by_name_.erase(entry);
-  const auto used = uses_.find(template_key(*entry));
+  forget_use(*entry);
+}
+
+void ActorTable::forget_use(const Entry& entry) {
+  const auto used = uses_.find(template_key(entry));
   if (used != uses_.end() && --used->second == 0) {
     uses_.erase(used);
   }

@@ -15,6 +15,7 @@
 
 #include "ate/async/task.hpp"
 #include "ate/core/lifecycle.hpp"
+#include "ate/core/start.hpp"
 #include "ate/engine/engine.hpp"
 #include "ate/runtime/runtime.hpp"
 #include "ate/v1alpha1/actor.pb.h"
@@ -104,6 +105,8 @@ class Entry {
 void set_state(v1alpha1::ActorRecord& record, core::State state);
 [[nodiscard]] core::Pointers pointers_of(const v1alpha1::ActorRecord& record);
 void set_pointers(v1alpha1::ActorRecord& record, const core::Pointers& pointers);
+[[nodiscard]] core::VolumeMarks marks_of(const v1alpha1::ActorRecord& record);
+void set_marks(v1alpha1::ActorRecord& record, const core::VolumeMarks& marks);
 /// `SUSPENDED`, `CRASHED:cgroup-oom`: where a failed resume returns to.
 [[nodiscard]] std::string encode_origin(core::State state, const std::string& reason);
 [[nodiscard]] std::pair<core::State, std::string> decode_origin(const std::string& text);
@@ -115,7 +118,7 @@ class ActorTable {
 
   void insert(const std::shared_ptr<Entry>& entry);
   void erase(const std::shared_ptr<Entry>& entry);
-  /// Entry::set of one that is in the table.
+  /// Entry::set of one that is in the table; its record may name another template generation.
   void replace(const std::shared_ptr<Entry>& entry,
                const std::shared_ptr<const v1alpha1::ActorRecord>& record);
   /// Labels of the actors other than `but` that name the snapshot: its owner, forks.
@@ -149,6 +152,8 @@ class ActorTable {
       return key(a) < key(b);
     }
   };
+
+  void forget_use(const Entry& entry);
 
   std::set<std::shared_ptr<Entry>, ByName> by_name_;
   std::unordered_map<std::string_view, std::shared_ptr<Entry>> by_uid_;

@@ -152,10 +152,12 @@ void Engine::State::swap_in(const EntryPtr& entry,
     restarts.erase(entry->uid());
     stranded.erase(entry->uid());
     dirty.erase(entry->uid());
+    expiries.erase(entry->uid());
     actors.erase(entry);
     return;
   }
   actors.replace(entry, record);
+  note_ttl(*record);
   if (to == core::State::Running) {
     awake.insert(entry->uid());
   } else {

@@ -47,19 +47,9 @@ Status complete_fork(v1alpha1::Actor& actor, const std::string& atespace,
   return {};
 }
 
-/// Fills in what the request leaves open; the template must exist.
-Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templates& templates,
-                const SnapshotRows::Row& base) {
-  v1alpha1::Metadata& metadata = *actor.mutable_metadata();
-  if (!metadata.atespace().empty() && metadata.atespace() != atespace) {
-    return fail(invalid("metadata.atespace", "is " + metadata.atespace() +
-                                                 ", but the request goes to atespace " + atespace));
-  }
-  metadata.set_atespace(atespace);
-  ATE_TRY(check_actor(actor));
-  if (!actor.spec().from_snapshot().empty()) {
-    ATE_TRY(complete_fork(actor, atespace, base));
-  }
+/// The template that an actor names; the generation it leaves open is the current one.
+Result<std::shared_ptr<const v1alpha1::ActorTemplate>> settle_generation(
+    v1alpha1::Actor& actor, const std::string& atespace, const Templates& templates) {
   v1alpha1::TemplateRef& reference = *actor.mutable_spec()->mutable_template_();
   const auto blueprint =
       templates.find_template(atespace, reference.name(), reference.generation());
@@ -73,9 +63,30 @@ Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templ
                     atespace + "; GET /v1/files tells what is wrong in the object files"));
   }
   reference.set_generation(blueprint->metadata().generation());
+  return blueprint;
+}
+
+/// Fills in what the request leaves open; the template must exist.
+Status complete(v1alpha1::Actor& actor, const std::string& atespace, const Templates& templates,
+                const SnapshotRows::Row& base) {
+  v1alpha1::Metadata& metadata = *actor.mutable_metadata();
+  if (!metadata.atespace().empty() && metadata.atespace() != atespace) {
+    return fail(invalid("metadata.atespace", "is " + metadata.atespace() +
+                                                 ", but the request goes to atespace " + atespace));
+  }
+  metadata.set_atespace(atespace);
+  ATE_TRY(check_actor(actor));
+  if (!actor.spec().from_snapshot().empty()) {
+    ATE_TRY(complete_fork(actor, atespace, base));
+  }
+  ATE_ASSIGN(const std::shared_ptr<const v1alpha1::ActorTemplate> blueprint,
+             settle_generation(actor, atespace, templates));
   if (actor.spec().restart_policy() == v1alpha1::Unset) {
     const v1alpha1::RestartPolicy policy = blueprint->spec().restart_policy();
     actor.mutable_spec()->set_restart_policy(policy == v1alpha1::Unset ? v1alpha1::Never : policy);
+  }
+  if (actor.spec().ttl().empty()) {
+    actor.mutable_spec()->set_ttl(blueprint->spec().ttl());
   }
   return {};
 }
@@ -95,6 +106,10 @@ std::shared_ptr<v1alpha1::ActorRecord> new_record(v1alpha1::Actor actor, std::in
   status.set_since(metadata.created_at());
   *record->mutable_actor() = std::move(actor);
   record->set_next_serial(1);
+  if (!record->actor().spec().from_snapshot().empty()) {
+    // It begins with the volumes of its snapshot, also when its first start is cold.
+    record->mutable_volumes()->set_restore(record->actor().spec().from_snapshot());
+  }
   return record;
 }
 
@@ -116,7 +131,8 @@ std::shared_ptr<v1alpha1::Operation> instant_operation(const std::string& verb,
 
 const std::vector<std::string>& patchable() {
   static const std::vector<std::string> kPaths{"metadata.labels", "metadata.annotations",
-                                               "spec.idle", "spec.restartPolicy"};
+                                               "spec.idle",       "spec.restartPolicy",
+                                               "spec.ttl",        "spec.template.generation"};
   return kPaths;
 }
 
@@ -175,10 +191,24 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::creat
   ATE_CO_TRY(co_await journal.commit(std::move(batch)));
   entry->set(record);
   actors.insert(entry);
+  note_ttl(*record);
   ++ended_since_trim;
   log.info("actor created",
            {{"actor", entry->label()}, {"uid", entry->uid()}, {"request", caller.request_id}});
   co_return std::shared_ptr<const v1alpha1::Actor>(record, &record->actor());
+}
+
+/// Its next start is cold on the durable data: a memory of other images can't be restored.
+Status Engine::State::move_generation(const EntryPtr& entry, v1alpha1::Actor& actor) const {
+  const bool busy = entry->live != nullptr && entry->live->run != nullptr;
+  if (entry->state() != core::State::Suspended || busy) {
+    return fail(Error(Errc::StateConflict, "actor " + entry->label() +
+                                               ": its template generation can be changed while "
+                                               "it is SUSPENDED only")
+                    .with_field("spec.template.generation"));
+  }
+  ATE_TRY(settle_generation(actor, entry->atespace(), templates));
+  return {};
 }
 
 async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::patch(
@@ -204,11 +234,15 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::patch
             .with("resourceVersion", etag));
   }
   const std::string before = codec::canonical_bytes(actor);
+  const v1alpha1::TemplateRef blueprint = actor.spec().template_();
   ATE_CO_TRY(codec::merge_patch(merge_patch, patchable(), actor));
   if (actor.spec().restart_policy() == v1alpha1::Unset) {
     actor.mutable_spec()->set_restart_policy(v1alpha1::Never);
   }
   ATE_CO_TRY(check_actor(actor));
+  if (actor.spec().template_().generation() != blueprint.generation()) {
+    ATE_CO_TRY(move_generation(entry, actor));
+  }
   if (codec::canonical_bytes(actor) == before) {
     co_return entry->actor();
   }

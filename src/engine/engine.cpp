@@ -5,12 +5,13 @@
 namespace ate::engine {
 
 Engine::State::State(async::Context& context_in, store::Store& store_in, Templates& templates_in,
-                     artifacts::SnapshotStore& snapshots_in,
+                     artifacts::SnapshotStore& snapshots_in, artifacts::VolumeStore& volumes_in,
                      std::map<std::string, runtime::Runtime*> runtimes_in, const Clock& clock_in,
                      const Log& log_in, Options options_in)
     : context(context_in),
       templates(templates_in),
       snapshots(snapshots_in),
+      volumes(volumes_in),
       runtimes(std::move(runtimes_in)),
       clock(clock_in),
       log(log_in),
@@ -27,11 +28,11 @@ Engine::State::State(async::Context& context_in, store::Store& store_in, Templat
       }) {}
 
 Engine::Engine(async::Context& context, store::Store& store, Templates& templates,
-               artifacts::SnapshotStore& snapshots,
+               artifacts::SnapshotStore& snapshots, artifacts::VolumeStore& volumes,
                std::map<std::string, runtime::Runtime*> runtimes, const Clock& clock,
                const Log& log, Options options)
-    : state_(std::make_shared<State>(context, store, templates, snapshots, std::move(runtimes),
-                                     clock, log, std::move(options))) {}
+    : state_(std::make_shared<State>(context, store, templates, snapshots, volumes,
+                                     std::move(runtimes), clock, log, std::move(options))) {}
 
 Engine::~Engine() = default;
 

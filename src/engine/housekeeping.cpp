@@ -28,6 +28,7 @@ async::Task<void> Engine::State::tick() {
   static_cast<void>(flushed);  // IGNORED: the rows are kept; checks() shows the store's trouble
   run_restarts();
   idle_tick();
+  ttl_tick();
   if (now() - last_retry >= kRetryPeriod) {
     last_retry = now();
     co_await collect_orphans();

@@ -44,6 +44,7 @@ Status Engine::State::load(const store::Loaded& loaded) {
       return fail(Errc::Internal, "the store holds actor " + entry->uid() + " twice");
     }
     actors.insert(entry);
+    note_ttl(*record);
     if (record->restart_not_before_ms() != 0 && !core::is_transient(entry->state())) {
       restarts[entry->uid()] = record->restart_not_before_ms();
     }
@@ -180,6 +181,11 @@ async::Task<Status> Engine::State::reconcile() {
   not_ready_detail = "ending what an earlier run left";
   co_await purge_all(seen, plan->purge);
   static_cast<void>(failpoint("reconcile-after-purge"));
+  for (const core::ActorFacts& actor : facts_at_load) {
+    if (actor.state == core::State::Resuming) {
+      co_await tidy_volumes(actor.uid);
+    }
+  }
   status = co_await commit_plan(plan);
   if (!status) {
     not_ready_detail = status.error().message();

@@ -8,12 +8,17 @@ namespace ate::engine {
 async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::Decision decision,
                                               VerbOptions options) {
   ATE_CO_TRY(pass_failpoint("revert-before-intent"));
+  const core::Pointers before = pointers_of(*entry->record());
+  const core::VolumeMarks marks = core::marks_of_revert(
+      marks_of(*entry->record()), before.committed.empty() ? before.base : before.committed,
+      options.keep_volumes);
   Status ended;
   if (!decision.at_once) {
     Change intent;
     intent.run = run;
-    intent.edit = [](v1alpha1::ActorRecord& record) {
+    intent.edit = [marks](v1alpha1::ActorRecord& record) {
       set_state(record, core::State::Reverting);
+      set_marks(record, marks);  // a start that finishes the revert needs them
       record.mutable_actor()->mutable_status()->set_reason("");
     };
     ATE_CO_TRY(co_await this->change(entry, std::move(intent)));
@@ -49,7 +54,8 @@ async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::
     change.error = ended.error();
     change.message = ended.error().message();
   }
-  change.edit = [settled, moved, failed = !ended](v1alpha1::ActorRecord& record) {
+  change.edit = [settled, moved, marks, failed = !ended](v1alpha1::ActorRecord& record) {
+    set_marks(record, failed ? core::marks_of_run() : marks);
     set_state(record, settled.state);
     record.mutable_actor()->mutable_status()->set_reason(settled.reason);
     record.mutable_actor()->mutable_status()->set_message("");
@@ -84,6 +90,10 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
   ATE_CO_TRY(pass_failpoint("delete-before-intent"));
   Change intent;
   intent.run = run;
+  if (run->caller().request_id == kTtlCaller) {
+    intent.event = "actor.expired";
+    intent.message = "spec.ttl " + entry->actor()->spec().ttl() + " has passed";
+  }
   intent.edit = [](v1alpha1::ActorRecord& record) {
     set_state(record, core::State::Deleting);
     record.mutable_actor()->mutable_status()->set_reason("");

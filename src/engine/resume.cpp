@@ -53,6 +53,16 @@ runtime::Incarnation incarnation_of(const Entry& entry, const Start& start) {
   return incarnation;
 }
 
+void show_volumes(const Start& start, v1alpha1::ActorStatus& status) {
+  status.clear_volumes();
+  for (const artifacts::Volume& volume : start.volumes) {
+    v1alpha1::VolumeStatus& shown = *status.add_volumes();
+    shown.set_name(volume.name);
+    shown.set_size_bytes(volume.size_bytes);
+    shown.set_quota(volume.size_bytes == 0 ? "none" : volume.enforced ? "enforced" : "unenforced");
+  }
+}
+
 std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec_of(const Start& start) {
   return {start.blueprint, &start.blueprint->spec()};
 }
@@ -133,21 +143,57 @@ async::Task<Status> Engine::State::open_source(EntryPtr entry, RunPtr run,
       break;
     case core::Source::Boot:
     case core::Source::Data:
-      co_return Status();
+      break;
+  }
+  const std::shared_ptr<const v1alpha1::ActorRecord> record = entry->record();
+  core::StartFacts facts;
+  facts.source = start->source;
+  facts.marks = start->marks = marks_of(*record);
+  facts.snapshot.id = start->snapshot;
+  if (!start->snapshot.empty()) {
+    const SnapshotRows::Row row = snapshot_rows.find(start->snapshot);
+    if (row == nullptr) {
+      co_return fail(Errc::SnapshotCorrupt, "snapshot " + start->snapshot + " has no row");
+    }
+    const v1alpha1::TemplateRef& now = record->actor().spec().template_();
+    facts.snapshot.scope = core::parse_scope(row->scope()).value_or(core::Scope::Full);
+    facts.snapshot.same_generation =
+        row->template_().name() == now.name() && row->template_().generation() == now.generation();
+  }
+  start->choice = core::choose_start(facts);
+  start->source = start->choice.source;
+  const std::string& memory = start->choice.memory;
+  const std::string copies =
+      start->choice.volumes == core::kVolumesAsNew ? std::string() : start->choice.volumes;
+  if (memory.empty() && copies.empty()) {
+    co_return Status();
   }
   StageTimer timer(*run, clock, "open-snapshot");
-  const SnapshotRows::Row row = snapshot_rows.find(start->snapshot);
-  if (row == nullptr) {
-    co_return fail(Errc::SnapshotCorrupt, "snapshot " + start->snapshot + " has no row");
+  // The two are the same one, or there is but one of them.
+  ATE_CO_ASSIGN(const artifacts::SnapshotStore::Opened opened,
+                co_await open_row(memory.empty() ? copies : memory));
+  if (!copies.empty()) {
+    start->copies = opened;
+    ATE_CO_TRY(snapshots.check_space(volumes.restore_bytes(*opened.manifest)));
   }
-  const std::string sha256 = row->manifest_sha256();
-  Result<artifacts::SnapshotStore::Opened> opened =
-      co_await snapshots.open(start->snapshot, sha256);
-  if (!opened) {
-    co_return fail(std::move(opened).error().context("snapshot " + start->snapshot));
+  if (memory.empty()) {
+    co_return Status();
   }
-  start->opened = std::move(*opened);
+  start->opened = opened;
   co_return start->runtime->can_restore(*start->opened.manifest);
+}
+
+async::Task<Result<artifacts::SnapshotStore::Opened>> Engine::State::open_row(std::string id) {
+  const SnapshotRows::Row row = snapshot_rows.find(id);
+  if (row == nullptr) {
+    co_return fail(Errc::SnapshotCorrupt, "snapshot " + id + " has no row");
+  }
+  Result<artifacts::SnapshotStore::Opened> opened =
+      co_await snapshots.open(id, row->manifest_sha256());
+  if (!opened) {
+    co_return fail(std::move(opened).error().context("snapshot " + id));
+  }
+  co_return opened;
 }
 
 Status Engine::State::take_worker(const EntryPtr& entry, Start& start) {
@@ -161,7 +207,7 @@ Status Engine::State::take_worker(const EntryPtr& entry, Start& start) {
     need.baked = Need::Baked{manifest.memory_bytes(), manifest.overhead_bytes(), manifest.vcpus()};
   }
   ATE_ASSIGN(start.slot, workers.take(need, entry->uid()));
-  if (start.source == core::Source::Boot) {
+  if (start.opened.manifest == nullptr) {
     const std::string class_name = v1alpha1::SandboxClass_Name(need.sandbox_class);
     start.config = templates.sandbox_config(start.slot.sandbox_config, class_name);
     if (start.config == nullptr) {
@@ -208,6 +254,7 @@ async::Task<Status> Engine::State::begin_start(EntryPtr entry, RunPtr run,
     record.set_next_serial(start->serial + 1);
     record.set_boot_id(settings.boot_id);
     record.set_netns_id(start->reserved.netns_id);
+    set_marks(record, core::marks_of_start(start->marks));
     set_state(record, core::State::Resuming);
     status.set_reason("");
     status.set_message("");
@@ -235,11 +282,16 @@ async::Task<Status> Engine::State::begin_start(EntryPtr entry, RunPtr run,
 async::Task<Result<std::unique_ptr<runtime::Sandbox>>> Engine::State::launch_sandbox(
     EntryPtr entry, RunPtr run, std::shared_ptr<Start> start) {
   start->reserved_open = false;  // from here on it is the runtime's
-  if (start->source == core::Source::Boot) {
+  std::map<std::string, std::string> directories;
+  for (const artifacts::Volume& volume : start->volumes) {
+    directories.emplace(volume.name, volume.path);
+  }
+  if (start->opened.manifest == nullptr) {
     runtime::BootPlan plan;
     plan.incarnation = incarnation_of(*entry, *start);
     plan.spec = spec_of(*start);
     plan.images = start->images;
+    plan.volumes = std::move(directories);
     const auto& pinned = start->config->status().pinned();
     plan.assets.insert(pinned.begin(), pinned.end());
     if (!start->config->spec().gvisor().platform().empty()) {
@@ -253,12 +305,16 @@ async::Task<Result<std::unique_ptr<runtime::Sandbox>>> Engine::State::launch_san
   plan.directory = start->opened.directory;
   plan.manifest = start->opened.manifest;
   plan.images = start->images;
+  plan.volumes = std::move(directories);
   co_return co_await start->runtime->restore(std::move(plan), start->reserved, *run);
 }
 
 async::Task<Status> Engine::State::launch(EntryPtr entry, RunPtr run,
                                           std::shared_ptr<Start> start) {
   ATE_CO_TRY(next_stage(*run));
+  ATE_CO_TRY(co_await ready_volumes(entry, run, start));
+  ATE_CO_TRY(next_stage(*run));
+  start->touched = true;
   std::optional<Side<void>> verify;
   if (start->opened.manifest != nullptr && !start->opened.trusted) {
     verify.emplace(context, background, "verify", snapshots.verify_payload(start->opened));
@@ -312,6 +368,8 @@ async::Task<Status> Engine::State::commit_running(EntryPtr entry, RunPtr run,
     record.set_sandbox_pid(identity.pid);
     record.set_sandbox_start(static_cast<std::int64_t>(identity.start_time));
     record.set_booted_from_state("");
+    set_marks(record, core::marks_of_run());
+    show_volumes(*start, status);
     if (restart) {
       status.set_restarts(status.restarts() + 1);
       record.set_restart_streak(record.restart_streak() + 1);
@@ -354,9 +412,12 @@ async::Task<void> Engine::State::undo_start(EntryPtr entry, RunPtr run,
   change.even_unsaved = true;
   const bool restart = run->command() == core::Command::Restart;
   const WallTime wall = clock.wall();
-  change.edit = [this, settled, restart, wall,
+  change.edit = [this, settled, restart, wall, start,
                  message = error.message()](v1alpha1::ActorRecord& record) {
     set_state(record, settled.state);
+    if (!start->touched) {
+      set_marks(record, start->marks);  // nothing has written to them
+    }
     if (restart) {
       record.set_restart_streak(record.restart_streak() + 1);
       plan_restart(record, settled.state, wall);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,9 +50,9 @@ class Run final : public runtime::StageSink {
   /// An error before the intent was committed: there is no operation to look at.
   void fail_early(const Error& error) { error_ = error; }
 
-  bool intent = false;  // committed: the operation exists for others
-  bool cancel = false;  // DELETE ?force: give up at the next stage
-  async::Event begun;   // intent committed, or failed before
+  bool intent = false;               // committed: the operation exists for others
+  std::atomic<bool> cancel = false;  // DELETE ?force: give up at the next stage
+  async::Event begun;                // intent committed, or failed before
   async::Event let_go;  // the actor is free for other verbs; at the latest when it is done
   async::Event done;
   std::string snapshot;  // id of the one it made for itself

@@ -57,16 +57,21 @@ std::shared_ptr<v1alpha1::Snapshot> snapshot_row(const v1alpha1::SnapshotManifes
   row->set_bytes(sealed.bytes);
   row->set_manifest_sha256(sealed.manifest_sha256);
   row->set_state("Ready");
+  for (const v1alpha1::SnapshotVolume& volume : manifest.volumes()) {
+    row->set_volume_bytes(row->volume_bytes() + volume.bytes());
+  }
   return row;
 }
 
 async::Task<Status> Engine::State::run_save(EntryPtr entry, RunPtr run, core::Decision decision,
                                             VerbOptions options) {
   if (decision.at_once) {
-    co_return co_await commit_paused(entry, run);
+    co_return co_await commit_paused(entry, run, options.scope);
   }
   auto save = std::make_shared<Save>();
   save->transient = decision.transient;
+  save->scope = scope_of(entry, decision.transient, options.scope);
+  save->grace = options.grace.value_or(termination_grace(entry));
   if (options.grace) {
     co_await drain_holds(entry, run, *options.grace);
   }
@@ -106,7 +111,14 @@ async::Task<void> Engine::State::drain_holds(EntryPtr entry, RunPtr run,
   }
 }
 
-async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run) {
+async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run, std::string scope) {
+  const SnapshotRows::Row paused = snapshot_rows.find(pointers_of(*entry->record()).pause);
+  if (!scope.empty() && paused != nullptr && paused->scope() != scope) {
+    co_return fail(Error(Errc::StateConflict, "actor " + entry->label() +
+                                                  ": it was paused with scope " + paused->scope() +
+                                                  ", and a suspend commits that snapshot")
+                       .with_field("scope"));
+  }
   ATE_CO_TRY(pass_failpoint("suspend-before-intent"));
   core::Ending ending;
   ending.state = core::State::Suspending;
@@ -143,11 +155,26 @@ async::Task<Status> Engine::State::prepare_save(EntryPtr entry, RunPtr run,
   if (save->guest == nullptr || save->guest->exit) {
     co_return fail(Errc::StateConflict, "actor " + entry->label() + ": its guest has just ended");
   }
-  const std::int64_t resident = co_await save->guest->sandbox->resident_bytes();
-  ATE_CO_TRY(snapshots.check_space(resident + kBesideMemory));
+  save->volumes = volume_names(entry);
+  if (save->scope != core::Scope::Full && save->volumes.empty()) {
+    co_return fail(Error(Errc::InvalidValue,
+                         "scope DATA keeps durable volumes only, and the "
+                         "template has none")
+                       .with_field("scope"));
+  }
+  std::int64_t expected = kBesideMemory;
+  if (save->scope == core::Scope::Full) {
+    expected += co_await save->guest->sandbox->resident_bytes();
+  }
+  if (!save->volumes.empty()) {
+    ATE_CO_ASSIGN(const std::int64_t copies, co_await volumes.foresee(entry->uid(), save->volumes));
+    expected += copies;
+  }
+  ATE_CO_TRY(snapshots.check_space(expected));
   save->id = make_ulid(clock.wall());
   save->manifest =
       new_manifest(*entry, *save->guest, save->id, kind_of(save->transient), clock.wall());
+  save->manifest->set_scope(std::string(core::name(save->scope)));
   ATE_CO_TRY(next_stage(*run));
   co_return pass_failpoint(failpoint_name(*run, "before-intent"));
 }
@@ -185,8 +212,16 @@ async::Task<Status> Engine::State::write_snapshot(EntryPtr entry, RunPtr run,
 async::Task<Status> Engine::State::capture(RunPtr run, std::shared_ptr<Save> save,
                                            std::string directory) {
   ATE_CO_TRY(next_stage(*run));
-  ATE_CO_TRY(co_await save->guest->sandbox->checkpoint(directory, save->manifest, *run));
+  if (save->scope == core::Scope::Full) {
+    ATE_CO_TRY(co_await save->guest->sandbox->checkpoint(directory, save->manifest, *run));
+  } else {
+    ATE_CO_TRY(co_await stop_guest(run, save));
+  }
   ATE_CO_TRY(pass_failpoint(failpoint_name(*run, "after-checkpoint")));
+  if (!save->volumes.empty()) {
+    ATE_CO_TRY(next_stage(*run));
+    ATE_CO_TRY(co_await save_volumes(run, save, std::move(directory)));
+  }
   co_return next_stage(*run);
 }
 
@@ -209,10 +244,11 @@ async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_
   change.ends_run = true;
   change.put_snapshots.push_back(snapshot_row(*save->manifest, save->sealed));
   change.drop_snapshots = going->ids();
-  change.edit = [settled, moved](v1alpha1::ActorRecord& record) {
+  change.edit = [settled, moved, save](v1alpha1::ActorRecord& record) {
     set_state(record, settled.state);
     record.mutable_actor()->mutable_status()->set_reason(settled.reason);
     set_pointers(record, moved.pointers);
+    set_marks(record, core::marks_of_save(save->id));
   };
   StageTimer timer(*run, clock, "commit");
   ATE_CO_TRY(co_await this->change(entry, std::move(change)));
@@ -315,7 +351,8 @@ async::Task<Status> Engine::State::verify_snapshot(std::string id) {
   }
   const std::string sha256 = row->manifest_sha256();
   ATE_CO_ASSIGN(artifacts::SnapshotStore::Opened opened, co_await snapshots.open(id, sha256));
-  co_return co_await snapshots.verify_payload(std::move(opened));
+  ATE_CO_TRY(co_await snapshots.verify_payload(opened));
+  co_return co_await volumes.verify(std::move(opened));
 }
 
 }  // namespace ate::engine

@@ -14,6 +14,9 @@ struct Engine::State::Save {
   core::State transient = core::State::Suspending;  // RUNNING: a live one
   std::shared_ptr<v1alpha1::SnapshotManifest> manifest;
   artifacts::SnapshotStore::Sealed sealed;
+  core::Scope scope = core::Scope::Full;
+  std::vector<std::string> volumes;    // durable ones, by name
+  std::chrono::milliseconds grace{0};  // DATA: between the stop signal and the kill
 };
 
 /// `suspend-after-intent`, `pause-after-intent`, ...

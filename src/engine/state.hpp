@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/artifacts/volumes.hpp"
 #include "ate/core/lifecycle.hpp"
 #include "ate/core/reconcile.hpp"
+#include "ate/core/start.hpp"
 #include "ate/engine/engine.hpp"
 #include "ate/engine/templates.hpp"
 #include "ate/runtime/runtime.hpp"
@@ -52,8 +54,13 @@ struct Start {
   core::Source source = core::Source::Boot;
   std::shared_ptr<const v1alpha1::ActorTemplate> blueprint;
   runtime::Runtime* runtime = nullptr;
-  std::string snapshot;  // "" = cold
-  artifacts::SnapshotStore::Opened opened;
+  std::string snapshot;                     // that was selected; "" = none
+  artifacts::SnapshotStore::Opened opened;  // the one whose memory is restored
+  core::StartChoice choice;
+  core::VolumeMarks marks;                  // before
+  artifacts::SnapshotStore::Opened copies;  // the one whose volumes come back first
+  std::vector<artifacts::Volume> volumes;   // as they are
+  bool touched = false;                     // from here on the live volumes may have changed
   Slot slot;
   runtime::Identity reserved;
   bool reserved_open = false;  // has to be released when it is not used
@@ -64,7 +71,7 @@ struct Start {
 
 struct Engine::State : std::enable_shared_from_this<Engine::State> {
   State(async::Context& context_in, store::Store& store_in, Templates& templates_in,
-        artifacts::SnapshotStore& snapshots_in,
+        artifacts::SnapshotStore& snapshots_in, artifacts::VolumeStore& volumes_in,
         std::map<std::string, runtime::Runtime*> runtimes_in, const Clock& clock_in,
         const Log& log_in, Options options_in);
 
@@ -106,6 +113,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
       std::string atespace, std::string json, Caller caller);
   [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> patch(
       ActorKey key, std::string merge_patch, std::optional<std::string> if_match, Caller caller);
+  [[nodiscard]] Status move_generation(const EntryPtr& entry, v1alpha1::Actor& actor) const;
 
   // resume.cpp
   [[nodiscard]] async::Task<Status> run_resume(EntryPtr entry, RunPtr run, core::Decision decision);
@@ -113,6 +121,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                                   std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Status> open_source(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Result<artifacts::SnapshotStore::Opened>> open_row(std::string id);
   [[nodiscard]] Status take_worker(const EntryPtr& entry, Start& start);
   [[nodiscard]] async::Task<Status> begin_start(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Start> start);
@@ -127,13 +136,29 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                              std::shared_ptr<Start> start, Error error);
   [[nodiscard]] async::Task<void> drop_start(EntryPtr entry, std::shared_ptr<Start> start);
 
+  struct Save;
+  // volumes.cpp
+  [[nodiscard]] core::Scope scope_of(const EntryPtr& entry, core::State transient,
+                                     const std::string& asked) const;
+  [[nodiscard]] std::vector<std::string> volume_names(const EntryPtr& entry) const;
+  /// Brings the live volumes to where the start begins, and makes what is missing.
+  [[nodiscard]] async::Task<Status> ready_volumes(EntryPtr entry, RunPtr run,
+                                                  std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> bring_back(EntryPtr entry, RunPtr run,
+                                               std::shared_ptr<Start> start);
+  /// Ends the guest in good order: a snapshot of its volumes only has no use for it.
+  [[nodiscard]] async::Task<Status> stop_guest(RunPtr run, std::shared_ptr<Save> save);
+  [[nodiscard]] async::Task<Status> save_volumes(RunPtr run, std::shared_ptr<Save> save,
+                                                 std::string directory);
+  /// Removes what an interrupted restore left.
+  [[nodiscard]] async::Task<void> tidy_volumes(std::string uid);
+
   // snapshot_ops.cpp
   [[nodiscard]] async::Task<Status> run_save(EntryPtr entry, RunPtr run, core::Decision decision,
                                              VerbOptions options);
   [[nodiscard]] async::Task<void> drain_holds(EntryPtr entry, RunPtr run,
                                               std::chrono::milliseconds grace);
-  [[nodiscard]] async::Task<Status> commit_paused(EntryPtr entry, RunPtr run);
-  struct Save;
+  [[nodiscard]] async::Task<Status> commit_paused(EntryPtr entry, RunPtr run, std::string scope);
   [[nodiscard]] async::Task<Status> prepare_save(EntryPtr entry, RunPtr run,
                                                  std::shared_ptr<Save> save);
   [[nodiscard]] async::Task<Status> write_snapshot(EntryPtr entry, RunPtr run,
@@ -196,6 +221,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   void plan_restart(v1alpha1::ActorRecord& record, core::State ended, WallTime now) const;
   void run_restarts();
   void idle_tick();
+  // ttl.cpp
+  void note_ttl(const v1alpha1::ActorRecord& record);
+  void ttl_tick();
   void idle_check(const EntryPtr& entry, SteadyTime now);
   [[nodiscard]] async::Task<void> housekeeping();
   [[nodiscard]] async::Task<void> tick();
@@ -237,6 +265,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   async::Context context;
   Templates& templates;
   artifacts::SnapshotStore& snapshots;
+  artifacts::VolumeStore& volumes;
   std::map<std::string, runtime::Runtime*> runtimes;
   const Clock& clock;
   const Log& log;
@@ -251,10 +280,17 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   std::multiset<std::string> leaving;  // see Leaving
 
   // What waits for housekeeping.
-  std::set<std::string> dirty;                       // uids whose record is newer than the store
-  std::map<std::string, std::int64_t> restarts;      // uid -> not before (wall clock, ms)
-  std::set<std::string> awake;                       // uids in RUNNING
-  std::set<std::string> orphans;                     // snapshots whose last user may have gone
+  std::set<std::string> dirty;                   // uids whose record is newer than the store
+  std::map<std::string, std::int64_t> restarts;  // uid -> not before (wall clock, ms)
+  std::set<std::string> awake;                   // uids in RUNNING
+  std::set<std::string> orphans;                 // snapshots whose last user may have gone
+
+  struct Expiry {
+    std::chrono::milliseconds ttl{0};
+    WallTime since;  // created, or last change of state
+  };
+
+  std::map<std::string, Expiry> expiries;            // by uid: those with a time to live
   std::set<std::string> gc_pending;                  // snapshot directories that would not go
   std::set<std::string> forget_pending;              // uids whose files would not go
   std::set<std::string> stranded;                    // uids whose delete did not finish
@@ -289,6 +325,9 @@ inline constexpr std::chrono::milliseconds kDeathNotice(500);
 /// Writes the end of a guest into its record.
 void write_guest_end(v1alpha1::ActorRecord& record, const core::Settled& settled,
                      const runtime::SandboxExit& exit);
+
+/// Who asks for the delete of an actor whose time is over.
+inline constexpr const char* kTtlCaller = "ttl";
 
 /// True at an armed failpoint; the operation then fails with this.
 [[nodiscard]] Status pass_failpoint(const std::string& name);

@@ -9,12 +9,14 @@ namespace {
 constexpr std::chrono::milliseconds kForcePatience(1000);
 
 Status check_scope(const std::string& scope) {
-  if (scope.empty() || scope == "FULL") {
+  const std::optional<core::Scope> known = core::parse_scope(scope);
+  if (scope.empty() || known == core::Scope::Full || known == core::Scope::Data) {
     return {};
   }
-  if (scope == "DATA" || scope == "DATA_ON_GOLDEN") {
-    return fail(Error(Errc::NotYetSupported, "scope " + scope + " is not supported yet: use FULL")
-                    .with_field("scope"));
+  if (known == core::Scope::DataOnGolden) {
+    return fail(
+        Error(Errc::NotYetSupported, "scope " + scope + " is not supported yet: use FULL or DATA")
+            .with_field("scope"));
   }
   return fail(
       Error(Errc::InvalidValue, "scope is one of FULL, DATA, DATA_ON_GOLDEN").with_field("scope"));

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/artifacts/volumes.hpp"
 #include "ate/engine/engine.hpp"
 #include "ate/engine/templates.hpp"
 #include "ate/store/store.hpp"
@@ -109,6 +110,9 @@ struct Node {
     snapshots = std::make_unique<artifacts::SnapshotStore>(
         context, artifacts::SnapshotStore::Options{path + "/snapshots", 0});
     must(snapshots->prepare(), "snapshots");
+    volumes = std::make_unique<artifacts::VolumeStore>(
+        context, artifacts::VolumeStore::Options{path + "/actors", path + "/snapshots"});
+    must(volumes->prepare(), "volumes");
     runtime.remember_calls = false;
     templates.all_pools.clear();
     templates.add_pool("many", kParallel, "1Gi");
@@ -118,7 +122,7 @@ struct Node {
     engine::Options options;
     options.boot_id = "boot";
     engine = std::make_unique<engine::Engine>(
-        context, *store, templates, *snapshots,
+        context, *store, templates, *snapshots, *volumes,
         std::map<std::string, runtime::Runtime*>{{"gvisor", &runtime}}, clock, log, options);
     {
       const Result<store::Loaded> loaded = store->load();
@@ -163,6 +167,7 @@ struct Node {
   Log log{static_cast<LogLevel>(0)};
   std::unique_ptr<TimedStore> store;
   std::unique_ptr<artifacts::SnapshotStore> snapshots;
+  std::unique_ptr<artifacts::VolumeStore> volumes;
   std::unique_ptr<engine::Engine> engine;
 };
 

@@ -28,6 +28,12 @@ def failpoints():
     return subprocess.run([binary(), "--failpoints"], capture_output=True, text=True, check=True).stdout.split()
 
 
+def objects(replicas=2):
+    """The counter with a durable volume, so that memory and files can be seen to go together."""
+    return scenario.objects(replicas=replicas, template="  volumes:\n  - {name: data, durableDir: {}}\n",
+                            container="    volumeMounts: [{name: data, mountPath: /data}]\n")
+
+
 class Died(Exception):
     """The daemon ended in the middle of a call."""
 
@@ -41,7 +47,7 @@ class Prepared:
     def directory(cls):
         if cls.made is None:
             with ate.Daemon(binary=binary()) as daemon:
-                daemon.write("objects.yaml", scenario.objects())
+                daemon.write("objects.yaml", objects())
                 daemon.start()
                 daemon.wait_ready()
                 ate.wait_until(lambda: daemon.get("/v1/templates/counter").status == 200, 30, "template")
@@ -66,7 +72,7 @@ class Rig:
         self.notes = tempfile.mkdtemp(prefix="ate-armed-")
         self.armed = os.path.join(self.notes, "armed")
         self.daemon.env["ATE_FAILPOINT"] = "@" + self.armed
-        self.daemon.write("objects.yaml", scenario.objects(replicas=4))
+        self.daemon.write("objects.yaml", objects(replicas=4))
         self.baseline = None
         if prepared:
             subprocess.run(["cp", "-a", Prepared.directory(), self.daemon.state_dir], check=True)
@@ -176,7 +182,8 @@ class Rig:
             owned += ["state/snapshots/" + status[key] for key in ("snapshot", "pauseSnapshot") if status[key]]
         owned += ["state/snapshots/" + item["id"] for item in self.snapshots() if item["kind"] == "live"]
         now = self.daemon.seen()
-        now["files"] = [path for path in now["files"] if not any(path == top or path.startswith(top + "/") for top in owned)]
+        now["files"] = [path for path in now["files"] if "/volumes.new" in path or
+                        not any(path == top or path.startswith(top + "/") for top in owned)]
         return ate.diff(self.baseline, now)
 
     def check_clean(self, timeout=SETTLE_SECONDS):
@@ -212,11 +219,12 @@ class Rig:
 
 
 class Counter:
-    """The counter of actor c1 as it must be: in memory, in the committed snapshot, in the pause snapshot."""
+    """The counter of actor c1 as it must be: in memory, in the committed snapshot, in the pause snapshot; and in a file on its
+    durable volume, which a snapshot brings back together with the memory."""
 
     def __init__(self, rig):
         self.rig = rig
-        self.memory = self.committed = self.paused = 0
+        self.memory = self.committed = self.paused = self.file = 0
 
     def expect(self, reply, *status):
         if reply.status not in status:
@@ -230,7 +238,7 @@ class Counter:
         return self.rig.call("GET", "/v1/actors/c1/proxy/8080" + path)
 
     def create(self):
-        self.memory = self.committed = self.paused = 0
+        self.memory = self.committed = self.paused = self.file = 0
         return self.rig.call("POST", "/v1/actors", {"metadata": {"name": "c1"}, "spec": {"template": {"name": "counter"}}})
 
     def count(self):
@@ -239,6 +247,11 @@ class Counter:
         self.memory += 1
         if int(reply.body) != self.memory:
             raise AssertionError(f"counter {reply.body} instead of {self.memory}")
+        reply = self.expect(self.proxy("/read?path=/data/count"), 200, 404)
+        if int(reply.body if reply.status == 200 else 0) != self.file:
+            raise AssertionError(f"the file says {reply.body} instead of {self.file}")
+        self.expect(self.proxy(f"/write?path=/data/count&data={self.memory}"), 200)
+        self.file = self.memory
 
     def remove(self):
         if self.rig.actor() is not None:
@@ -257,7 +270,7 @@ class Counter:
             self.expect(self.verb("revert"), 200)
             state = "SUSPENDED"
         if state != "RUNNING":
-            self.memory = self.paused if state == "PAUSED" else self.committed
+            self.memory = self.file = self.paused if state == "PAUSED" else self.committed
         self.count()
 
     def suspended(self):
@@ -276,6 +289,12 @@ class Counter:
         self.count()
         self.expect(self.verb("pause"), 200)
         self.paused = self.memory
+
+    def reverted(self):
+        """SUSPENDED at a snapshot whose files are not the live ones."""
+        self.suspended()
+        self.count()
+        self.expect(self.verb("revert"), 200)
 
     def ended(self):
         self.suspended()

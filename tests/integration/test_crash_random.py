@@ -168,7 +168,7 @@ class Start(unittest.TestCase):
                 rig.check_records()
                 rig.check_clean()
                 counter.expect(counter.verb("revert"), 200)
-                counter.memory = counter.committed
+                counter.memory = counter.file = counter.committed
                 counter.count()
                 rig.close()
 

@@ -64,6 +64,7 @@ STEPS = [
     Step("boot-ended", "ended", lambda c: c.verb("resume", {"boot": True}),
          EXITED="committed", CRASHED="committed", RUNNING="zero"),
     Step("wake", "suspended", lambda c: c.proxy("/time"), SUSPENDED="committed", RUNNING="memory", CRASHED="committed"),
+    Step("wake-reverted", "reverted", lambda c: c.proxy("/time"), SUSPENDED="committed", RUNNING="committed", CRASHED="committed"),
     Step("suspend", "running", lambda c: c.verb("suspend"), SUSPENDED="memory", RUNNING="memory", CRASHED="committed"),
     Step("pause", "running", lambda c: c.verb("pause"), PAUSED="memory", RUNNING="memory", CRASHED="committed"),
     Step("snapshot", "running", lambda c: c.verb("snapshots"), RUNNING="memory", CRASHED="committed"),
@@ -130,6 +131,8 @@ class Sweep(unittest.TestCase):
             counter.expect(counter.verb("revert"), 200)
         source = step.after[state]
         counter.memory = {"memory": counter.memory, "paused": counter.paused, "committed": counter.committed, "zero": 0}[source]
+        if source != "zero":  # a cold start is on the live files
+            counter.file = counter.memory
         if state == "SUSPENDED":
             counter.committed = counter.memory
         if state == "PAUSED":

@@ -2,6 +2,7 @@
 //   /count            raises and answers the counter        /readyz          200
 //   /echo             answers the request's body             /big?n=BYTES     answers that many bytes
 //   /write?path=&data= writes a file                         /read?path=      reads one
+//   /hold?path=       keeps a file open
 //   /print?line=      a line on stdout                       /complain?line=  a line on stderr
 //   /env?name=        an environment variable                /whoami          uid gid cwd hostname
 //   /alloc?mib=       touches that much memory               /random          16 bytes of /dev/urandom in hex
@@ -272,6 +273,13 @@ static void handle(int fd) {
     }
     n = (int)fread(body, 1, sizeof body, file);
     fclose(file);
+  } else if (is(target, "/hold")) {
+    parameter(target, "path", value, sizeof value);
+    if (open(value, O_RDONLY) < 0) {
+      reply(fd, 404, "no such file\n", 13);
+      return;
+    }
+    n = snprintf(body, sizeof body, "ok\n");
   } else if (is(target, "/env")) {
     parameter(target, "name", value, sizeof value);
     const char *text = getenv(value);

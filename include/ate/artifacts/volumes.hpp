@@ -24,6 +24,7 @@ struct VolumePlan {
 struct Volume {
   std::string name;
   std::string path;
+  std::int64_t size_bytes = 0;
   bool enforced = false;  // its size is a quota
 };
 

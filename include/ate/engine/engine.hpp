@@ -31,6 +31,7 @@ struct Loaded;
 
 namespace ate::artifacts {
 class SnapshotStore;
+class VolumeStore;
 }  // namespace ate::artifacts
 
 namespace ate::runtime {
@@ -84,7 +85,8 @@ struct Caller {
 };
 
 struct VerbOptions {
-  std::string scope;                               // "" = template's
+  std::string scope;                               // of a pause or suspend; "" = template's
+  bool keep_volumes = false;                       // revert: the live durable volumes stay
   bool boot = false;                               // resume {boot: true}
   std::optional<std::chrono::milliseconds> grace;  // suspend/pause/delete with a graceful end
   std::optional<std::string> if_match;
@@ -120,8 +122,9 @@ struct ActorPage {
 class Engine {
  public:
   Engine(async::Context& context, store::Store& store, Templates& templates,
-         artifacts::SnapshotStore& snapshots, std::map<std::string, runtime::Runtime*> runtimes,
-         const Clock& clock, const Log& log, Options options);
+         artifacts::SnapshotStore& snapshots, artifacts::VolumeStore& volumes,
+         std::map<std::string, runtime::Runtime*> runtimes, const Clock& clock, const Log& log,
+         Options options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

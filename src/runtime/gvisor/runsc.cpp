@@ -137,7 +137,36 @@ std::string error_text(const std::string& log, const std::string& output) {
   return escape_text(std::string_view(*text).substr(0, text->find('\n')), kMessageLimit);
 }
 
+namespace {
+
+/// The file that a restore looked for in vain, from
+/// `failed to walk "x" of type 0100000 in mount "__no_name_0:/data": no such file or directory`.
+std::string missing_file(std::string_view error) {
+  constexpr std::string_view kBegin = "failed to walk \"";
+  constexpr std::string_view kMount = " in mount \"";
+  constexpr std::string_view kEnd = "\": no such file or directory";
+  const std::size_t begin = error.find(kBegin);
+  const std::size_t mount = error.find(kMount, begin);
+  const std::size_t end = error.find(kEnd, mount);
+  if (begin == std::string_view::npos || mount == std::string_view::npos ||
+      end == std::string_view::npos) {
+    return {};
+  }
+  std::string_view name = error.substr(begin + kBegin.size());
+  name = name.substr(0, name.find('"'));
+  std::string_view place = error.substr(mount + kMount.size(), end - mount - kMount.size());
+  place = place.substr(std::min(place.find('/'), place.size()));  // without the file system's name
+  return std::string(place) + "/" + std::string(name);
+}
+
+}  // namespace
+
 Error command_error(const std::string& what, const Outcome& outcome) {
+  if (const std::string file = missing_file(outcome.error); !file.empty()) {
+    return Error(Errc::SnapshotIncompatible,
+                 "the snapshot has " + file + " open, and the file is not there any more")
+        .with("file", file);
+  }
   std::string message = what + " failed";
   if (outcome.signal != 0) {
     message += " (killed by signal " + std::to_string(outcome.signal) + ")";

@@ -51,7 +51,8 @@ class Runsc {
 /// Last error message of a JSON log text, or the last line of what was printed: first line only,
 /// escaped, at most 1 KiB.
 [[nodiscard]] std::string error_text(const std::string& log, const std::string& output);
-/// RuntimeFailed, or DiskFull when the message says that no space was left.
+/// RuntimeFailed; DiskFull when the message says that no space was left; SnapshotIncompatible when
+/// a restore misses a file that was open, which it names.
 [[nodiscard]] Error command_error(const std::string& what, const Outcome& outcome);
 /// The class of restore failures that a second try is known to heal (gvisor #11842).
 [[nodiscard]] bool is_transient_restore_failure(const Outcome& outcome);

@@ -93,6 +93,10 @@ TEST_CASE("verbs: each answers the actor and passes its options on") {
       200);
   REQUIRE(backend.verb_options.scope == "FULL");
   REQUIRE(backend.verb_options.grace == std::chrono::milliseconds(2000));
+  REQUIRE(call(backend, "POST", "/v1/actors/c1/pause", R"({"scope":"DATA"})").status == 200);
+  REQUIRE(backend.verb_options.scope == "DATA");
+  REQUIRE(call(backend, "POST", "/v1/actors/c1/revert", R"({"keepVolumes":true})").status == 200);
+  REQUIRE(backend.verb_options.keep_volumes);
 }
 
 TEST_CASE("verbs: bodies are strict") {
@@ -109,11 +113,10 @@ TEST_CASE("verbs: bodies are strict") {
       {"resume", R"({"boot":"yes"})", "invalid-type"},
       {"resume", R"({"boot":tru)", "malformed"},
       {"resume", R"([])", "invalid-type"},
-      {"suspend", R"({"scope":"DATA"})", "not-yet-supported"},
       {"suspend", R"({"scope":"DATA_ON_GOLDEN"})", "not-yet-supported"},
       {"pause", R"({"scope":"full"})", "invalid-value"},
       {"pause", R"({"grace":"-1s"})", "invalid-value"},
-      {"revert", R"({"keepVolumes":true})", "not-yet-supported"},
+      {"revert", R"({"keepVolumes":"yes"})", "invalid-type"},
       {"signal", R"({"signal":"SIGNOTHING"})", "invalid-value"},
       {"signal", R"({"signal":0})", "invalid-value"},
       {"signal", R"({"signal":65})", "invalid-value"},

@@ -88,14 +88,10 @@ TEST_CASE("template: a full one of what is here is accepted") {
 TEST_CASE("template: what later work implements is refused, never ignored") {
   bad_spec(R"("resources":{"limits":{"cpu":"1","memory":"512Mi"}})", "spec.resources", kLater);
   bad_spec(R"("diskQuota":"2Gi")", "spec.diskQuota", kLater);
-  bad_spec(R"("ttl":"720h")", "spec.ttl", kLater);
   bad_spec(R"("onHostReboot":"revert")", "spec.onHostReboot", kLater);
   bad_spec(R"("egress":"nat")", "spec.egress", kLater);
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kLater);
-  bad_spec(R"("snapshots":{"onPause":"DATA"})", "spec.snapshots.onPause", kLater);
   bad_spec(R"("snapshots":{"onSuspend":"DATA_ON_GOLDEN"})", "spec.snapshots.onSuspend", kLater);
-  bad_spec(R"("volumes":[{"name":"d","durableDir":{"size":"1Gi"}}])", "spec.volumes[0].durableDir",
-           kLater);
   bad_container(R"("sidecar":true)", ".sidecar", kLater);
   bad_container(R"("readyz":{"exec":{"command":["x"]}})", ".readyz.exec", kLater);
   bad_container(R"("env":[{"name":"A","valueFrom":{"file":"/f"}}])", ".env[0].valueFrom", kLater);
@@ -262,6 +258,35 @@ TEST_CASE("sandbox config: assets of the class") {
       "spec.sandboxClass", kLater);
 }
 
+TEST_CASE("template: durable volumes, their mounts and scopes") {
+  const auto spec = [](const std::string& mounts, const std::string& more) {
+    return problems_of<v1alpha1::ActorTemplate>(
+        R"({"metadata":{"name":"t"},"spec":{"sandboxClass":"gvisor","volumes":[)"
+        R"({"name":"a","durableDir":{"size":"1Gi"}},{"name":"b","durableDir":{}}],)"
+        R"("containers":[{"name":"app","image":"oci:/x","volumeMounts":[)" +
+        mounts + "]}]" + more + "}}");
+  };
+  CHECK(
+      spec(
+          R"({"name":"a","mountPath":"/data"},{"name":"b","mountPath":"/database","readOnly":true})",
+          R"(,"snapshots":{"onPause":"DATA","onSuspend":"DATA"},"ttl":"720h")") == "");
+  CHECK(spec(R"({"name":"a","mountPath":"/data"},{"name":"a","mountPath":"/again"})", "") == "");
+  CHECK_THAT(spec(R"({"name":"a","mountPath":"/data"},{"name":"b","mountPath":"/data/b"})", ""),
+             Catch::Matchers::Contains("spec.containers[0].volumeMounts[1].mountPath"));
+  CHECK_THAT(spec(R"({"name":"a","mountPath":"/x"},{"name":"b","mountPath":"/x"})", ""),
+             Catch::Matchers::Contains("spec.containers[0].volumeMounts[1].mountPath"));
+  for (const std::string path :
+       {"/", "/proc", "/dev/shm", "/sys/x", "/etc", "/etc/hosts", "data", "/a/../b", "/a/"}) {
+    CHECK_THAT(spec(R"({"name":"a","mountPath":")" + path + R"("})", ""),
+               Catch::Matchers::Contains("spec.containers[0].volumeMounts[0].mountPath"));
+  }
+  CHECK_THAT(spec(R"({"name":"c","mountPath":"/c"})", ""),
+             Catch::Matchers::Contains("spec.containers[0].volumeMounts[0].name"));
+  bad_spec(R"("snapshots":{"onSuspend":"DATA"})", "spec.snapshots.onSuspend", kInvalid);
+  bad_spec(R"("volumes":[{"name":"d","durableDir":{"size":"1Ki"}}])",
+           "spec.volumes[0].durableDir.size", kInvalid);
+}
+
 TEST_CASE("actor: name, template and what is here") {
   REQUIRE(problems_of<v1alpha1::Actor>(
               R"({"metadata":{"name":"c1"},"spec":{"template":{"name":"counter"}}})") == "");
@@ -270,7 +295,7 @@ TEST_CASE("actor: name, template and what is here") {
   expect<v1alpha1::Actor>(R"({"spec":{"template":{"generation":-1}}})", "spec.template.generation",
                           kInvalid);
   expect<v1alpha1::Actor>(R"({"spec":{"fromSnapshot":"x"}})", "spec.fromSnapshot", kInvalid);
-  expect<v1alpha1::Actor>(R"({"spec":{"ttl":"1h"}})", "spec.ttl", kLater);
+  expect<v1alpha1::Actor>(R"({"spec":{"ttl":"1ms"}})", "spec.ttl", kInvalid);
   expect<v1alpha1::Actor>(R"({"spec":{"idle":{}}})", "spec.idle.after", kInvalid);
 }
 

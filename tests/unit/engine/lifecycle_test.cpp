@@ -160,7 +160,7 @@ TEST_CASE("verbs: there already is 200 without an operation; what cannot be is 4
     VerbOptions scope;
     scope.scope = "DATA";
     const auto data = co_await w.engine->suspend(World::key("a"), scope, Caller{});
-    failed(data, Errc::NotYetSupported);
+    failed(data, Errc::InvalidValue);  // its template has no volumes
     scope.scope = "ALL";
     const auto all = co_await w.engine->suspend(World::key("a"), scope, Caller{});
     failed(all, Errc::InvalidValue);

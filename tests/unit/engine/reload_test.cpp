@@ -176,7 +176,7 @@ TEST_CASE("reload: verbs before the gate opens are 503, reads are served") {
     co_await w.create("a");
     co_await w.stop();
     w.engine = std::make_unique<engine::Engine>(
-        w.context, w.store, w.templates, *w.snapshots,
+        w.context, w.store, w.templates, *w.snapshots, *w.volumes,
         std::map<std::string, runtime::Runtime*>{{"gvisor", &w.runtime}}, w.clock, w.log,
         w.options);
     const Result<store::Loaded> loaded = w.store.load();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/artifacts/volumes.hpp"
 #include "ate/engine/engine.hpp"
 #include "ate/engine/templates.hpp"
 #include "ate/v1alpha1/actor.pb.h"
@@ -33,6 +34,8 @@ struct World {
   explicit World(async::Context& c) : context(c), runtime(c, host) {
     snapshots = std::make_unique<artifacts::SnapshotStore>(
         context, artifacts::SnapshotStore::Options{dir.file("snapshots"), 0});
+    volumes = std::make_unique<artifacts::VolumeStore>(
+        context, artifacts::VolumeStore::Options{dir.file("actors"), dir.file("snapshots")});
     options.boot_id = "boot-1";
     options.tick = std::chrono::milliseconds(1);
   }
@@ -45,6 +48,7 @@ struct World {
   FakeRuntime runtime;
   FakeTemplates templates;
   std::unique_ptr<artifacts::SnapshotStore> snapshots;
+  std::unique_ptr<artifacts::VolumeStore> volumes;
   Log log{static_cast<LogLevel>(0)};  // silent
   engine::Options options;
   std::unique_ptr<engine::Engine> engine;
@@ -52,8 +56,9 @@ struct World {
   [[nodiscard]] async::Task<void> start() {
     const Status prepared = snapshots->prepare();
     REQUIRE(prepared);
+    REQUIRE(volumes->prepare());
     engine = std::make_unique<engine::Engine>(
-        context, store, templates, *snapshots,
+        context, store, templates, *snapshots, *volumes,
         std::map<std::string, runtime::Runtime*>{{"gvisor", &runtime}}, clock, log, options);
     const Result<store::Loaded> loaded = store.load();
     REQUIRE(loaded);
