@@ -1,6 +1,7 @@
 """PostgreSQL (Debian's package) on a durable volume: what it committed is there after every suspend of scope DATA and cold
 start, and pg_amcheck finds nothing wrong with it."""
 
+import hashlib
 import shutil
 import subprocess
 import unittest
@@ -50,7 +51,8 @@ sys.exit(server.wait())
 
 def postgres():
     """oci-archive of Debian's postgresql with python3, cached under build/."""
-    target = scenario.CACHE / "postgres.tar"
+    version = hashlib.sha256(SUPERVISOR.encode()).hexdigest()[:8]
+    target = scenario.CACHE / f"postgres-{version}.tar"
     if target.exists():
         return target
     if not shutil.which("mmdebstrap"):
@@ -58,7 +60,7 @@ def postgres():
     scenario.CACHE.mkdir(parents=True, exist_ok=True)
     root = scenario.CACHE / "postgres-rootfs"
     subprocess.run(["rm", "-rf", str(root)], check=True)
-    made = subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=postgresql-15,python3,libpython3-stdlib",
+    made = subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=postgresql-15,python3,libpython3-stdlib,dash",
                            "bookworm", str(root)], capture_output=True, text=True)
     if made.returncode != 0:
         raise unittest.SkipTest("mmdebstrap could not make a userland here: " + made.stderr[-300:])
@@ -67,6 +69,8 @@ def postgres():
         subprocess.run(["rm", "-rf", str(root / unused)], check=True)
     (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\npostgres:x:100:101::/var/lib/postgresql:/bin/sh\n")
     (root / "etc" / "group").write_text("root:x:0:\npostgres:x:101:\n")
+    if not (root / "bin" / "sh").exists():
+        (root / "bin" / "sh").symlink_to("dash")
     (root / "tmp").chmod(0o1777)
     (root / "app").mkdir()
     (root / "app" / "supervisor.py").write_text(SUPERVISOR)
@@ -87,6 +91,11 @@ class Postgres(scenario.Case):
   terminationGrace: 60s
 """, container="    volumeMounts: [{name: data, mountPath: /data}]\n")
 
+    def check(self):
+        """pg_amcheck ended well and had nothing to say."""
+        lines = self.proxy("c1", "/check").splitlines()
+        self.assertEqual([line for line in lines if not line.startswith(b"NOTICE")], [])
+
     def test_ten_suspends_of_scope_data_lose_no_transaction(self):
         self.create()
         self.verb("c1", "resume")
@@ -100,7 +109,7 @@ class Postgres(scenario.Case):
             self.verb("c1", "resume")
             self.assertEqual(self.daemon.actor("c1")["status"]["restoredFrom"], "data")
             self.assertEqual(int(self.proxy("c1", "/count")), cycle * TRANSACTIONS)
-            self.assertEqual(self.proxy("c1", "/check"), b"")
+            self.check()
         self.assertEqual(self.proxy("c1", "/sums").strip(), b"t")
 
     def test_a_crash_and_a_full_snapshot_lose_nothing_committed(self):
@@ -115,10 +124,10 @@ class Postgres(scenario.Case):
         ate.wait_until(lambda: self.daemon.state("c1") in ("CRASHED", "EXITED"), 30, "an end by SIGKILL")
         self.verb("c1", "resume", {"boot": True})
         self.assertEqual(int(self.proxy("c1", "/count")), 2 * TRANSACTIONS)
-        self.assertEqual(self.proxy("c1", "/check"), b"")
+        self.check()
         self.verb("c1", "revert")
         self.assertEqual(int(self.proxy("c1", "/count")), TRANSACTIONS)
-        self.assertEqual(self.proxy("c1", "/check"), b"")
+        self.check()
 
 
 if __name__ == "__main__":
