@@ -254,7 +254,8 @@ VolumeStore::VolumeStore(async::Context& context, Options options)
 Status VolumeStore::prepare() {
   ATE_TRY(os::make_dirs(state_->place.actors, kPrivate));
   ATE_ASSIGN(const UniqueFd directory, os::open_dir(state_->snapshots));
-  ATE_ASSIGN(state_->place.clones, os::can_clone(directory));
+  // A disk that is too full to tell must not keep the daemon from starting.
+  state_->place.clones = os::can_clone(directory).value_or(false);
   return {};
 }
 
