@@ -40,6 +40,9 @@ bool is_kept_attribute(std::string_view name) {
 }
 
 Status copy_attributes(int from, int to, const std::string& name) {
+  if (::flistxattr(from, nullptr, 0) == 0) {
+    return {};
+  }
   std::vector<char> names(kNamesLimit);
   const ssize_t length = ::flistxattr(from, names.data(), names.size());
   if (length < 0) {

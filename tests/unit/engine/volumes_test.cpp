@@ -259,6 +259,32 @@ TEST_CASE("volumes: another generation starts cold on them, while SUSPENDED only
   });
 }
 
+TEST_CASE("volumes: a fork has copies of its own, also for a cold start") {
+  with_durable([](Durable& d) -> async::Task<void> {
+    co_await d.two("FULL");
+    const std::string id = d.w.actor("a").status().snapshot();
+    co_await d.w.create_with("f", R"(,"fromSnapshot":")" + id + "\"");
+    const std::string path =
+        d.w.dir.file("actors/" + d.w.actor("f").metadata().uid() + "/volumes/data/x");
+    SECTION("with the memory") {
+      co_await must(d.w.resume("f"));
+      CHECK(d.w.process("f")->memory == 1);
+    }
+    SECTION("cold") {
+      co_await must(d.w.boot("f"));
+      CHECK(d.w.process("f")->memory == 0);
+    }
+    CHECK(*os::read_file(path, 100) == "one");
+    write_file(path, "fork");
+    CHECK(d.read() == "two");
+    // Reverted, it is at its origin again.
+    co_await must(d.w.engine->revert(World::key("f"), VerbOptions{}, Caller{"req", 0}));
+    co_await must(d.w.resume("f"));
+    CHECK(*os::read_file(path, 100) == "one");
+    CHECK(d.w.process("f")->memory == 1);
+  });
+}
+
 TEST_CASE("ttl: deletes what nobody has used for so long, across restarts") {
   with_durable([](Durable& d) -> async::Task<void> {
     co_await d.w.create_with("a", R"(,"ttl":"1h")");
