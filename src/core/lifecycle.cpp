@@ -120,7 +120,7 @@ Decision on_suspended(const Facts& facts, Command command) {
   switch (command) {
     case Command::Resume:
     case Command::Connect:
-      return start(facts.cold ? Source::Boot : select_source(facts.pointers));
+      return start(facts.cold ? Source::Boot : select_source(facts.pointers, facts.golden));
     case Command::ResumeBoot:
       return start(Source::Boot);
     case Command::Pause:
@@ -179,7 +179,7 @@ Decision on_paused(const Facts& facts, Command command) {
   switch (command) {
     case Command::Resume:
     case Command::Connect:
-      return start(select_source(facts.pointers));
+      return start(select_source(facts.pointers, facts.golden));
     case Command::ResumeBoot:
       return start(Source::Boot);
     case Command::Pause:
@@ -382,6 +382,8 @@ std::string_view name(Source source) {
       return "snapshot";
     case Source::Fork:
       return "fork";
+    case Source::Golden:
+      return "golden";
     case Source::Boot:
       return "boot";
     case Source::Data:
@@ -390,14 +392,17 @@ std::string_view name(Source source) {
   return "boot";
 }
 
-Source select_source(const Pointers& pointers) {
+Source select_source(const Pointers& pointers, bool golden) {
   if (!pointers.pause.empty()) {
     return Source::Pause;
   }
   if (!pointers.committed.empty()) {
     return Source::Committed;
   }
-  return pointers.base.empty() ? Source::Boot : Source::Fork;
+  if (!pointers.base.empty()) {
+    return Source::Fork;
+  }
+  return golden ? Source::Golden : Source::Boot;
 }
 
 Decision decide(const Facts& facts, Command command) {

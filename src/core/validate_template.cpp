@@ -339,7 +339,11 @@ class TemplateChecker {
     }
     if (spec_.has_warmup_seconds()) {
       check_.range("spec.warmupSeconds", spec_.warmup_seconds(), 0, 3600);
-      check_.not_yet("spec.warmupSeconds", "golden snapshots and their warm-up");
+      if (!spec_.snapshots().golden()) {
+        check_.invalid("spec.warmupSeconds",
+                       "is how long a guest runs before its golden snapshot is taken: ask for one "
+                       "by spec.snapshots.golden: true");
+      }
     }
   }
 

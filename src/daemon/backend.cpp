@@ -26,7 +26,22 @@ std::string ServiceBackend::enforcement() const {
 }
 
 std::vector<ServiceBackend::Template> ServiceBackend::templates(const std::string& atespace) const {
-  return catalog_.templates(atespace);
+  std::vector<Template> out = catalog_.templates(atespace);
+  for (Template& source : out) {
+    source = with_golden(std::move(source));
+  }
+  return out;
+}
+
+ServiceBackend::Template ServiceBackend::with_golden(Template source) const {
+  const std::optional<v1alpha1::GoldenStatus> golden =
+      source == nullptr ? std::nullopt : engine_.golden_status(*source);
+  if (!golden) {
+    return source;
+  }
+  auto copy = std::make_shared<v1alpha1::ActorTemplate>(*source);
+  *copy->mutable_status()->mutable_golden() = *golden;
+  return copy;
 }
 
 std::vector<ServiceBackend::Pool> ServiceBackend::pools() const {
@@ -65,7 +80,7 @@ std::vector<ServiceBackend::Config> ServiceBackend::sandbox_configs() const {
 
 ServiceBackend::Template ServiceBackend::find_template(const std::string& atespace,
                                                        const std::string& name) const {
-  return catalog_.find_template(atespace, name, 0);
+  return with_golden(catalog_.find_template(atespace, name, 0));
 }
 
 ServiceBackend::Pool ServiceBackend::find_pool(const std::string& name) const {

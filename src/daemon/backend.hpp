@@ -85,6 +85,7 @@ class ServiceBackend final : public api::Backend {
   [[nodiscard]] std::string digest(const std::string& text) const override;
 
  private:
+  [[nodiscard]] Template with_golden(Template source) const;
   [[nodiscard]] Config annotated(Config config) const;
   [[nodiscard]] Pool annotated(Pool pool) const;
 

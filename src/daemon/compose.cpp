@@ -253,6 +253,7 @@ async::Task<void> Daemon::State::start_up() {
   scanned = true;
   background.spawn("selftests", run_selftests());
   background.spawn("housekeeping", engine.housekeeping());
+  background.spawn("golden", engine.goldens());
   background.spawn("log-bounds", engine.bound_logs());
   background.spawn("watch", catalog.watch());
 }

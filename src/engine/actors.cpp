@@ -206,6 +206,14 @@ std::size_t ActorTable::uses(const std::string& atespace, const std::string& nam
   return used == uses_.end() ? 0 : used->second;
 }
 
+std::vector<std::tuple<std::string, std::string, std::int64_t>> ActorTable::generations() const {
+  std::vector<std::tuple<std::string, std::string, std::int64_t>> all;
+  for (const auto& [generation, count] : uses_) {
+    all.push_back(generation);
+  }
+  return all;
+}
+
 std::shared_ptr<Entry> ActorTable::find(const ActorKey& key) const {
   const auto found = by_name_.find(Name(key.atespace, key.name));
   if (found != by_name_.end()) {

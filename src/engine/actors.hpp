@@ -135,6 +135,9 @@ class ActorTable {
   [[nodiscard]] std::size_t uses(const std::string& atespace, const std::string& name,
                                  std::int64_t generation) const;
 
+  /// Every template generation that actors were made from.
+  [[nodiscard]] std::vector<std::tuple<std::string, std::string, std::int64_t>> generations() const;
+
   [[nodiscard]] std::size_t size() const noexcept { return by_name_.size(); }
 
  private:

@@ -8,6 +8,10 @@ std::shared_ptr<const v1alpha1::ActorTemplate> CatalogTemplates::find_template(
   return catalog_.find_template(atespace, name, generation);
 }
 
+std::vector<std::shared_ptr<const v1alpha1::ActorTemplate>> CatalogTemplates::in_force() const {
+  return catalog_.templates("");
+}
+
 std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> CatalogTemplates::pools() const {
   return catalog_.pools();
 }

@@ -154,6 +154,9 @@ void Engine::State::swap_in(const EntryPtr& entry,
     dirty.erase(entry->uid());
     expiries.erase(entry->uid());
     actors.erase(entry);
+    if (!goldens.empty()) {
+      kick_goldens();  // it may have been the last one of its generation
+    }
     return;
   }
   actors.replace(entry, record);

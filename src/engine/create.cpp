@@ -141,7 +141,7 @@ const std::vector<std::string>& patchable() {
 /// Null when there is none, or none any more in a moment.
 SnapshotRows::Row Engine::State::forkable(const std::string& id) const {
   const SnapshotRows::Row row = snapshot_rows.find(id);
-  if (row == nullptr || leaving.contains(id)) {
+  if (row == nullptr || leaving.contains(id) || row->kind() == "golden") {
     return nullptr;
   }
   // A delete that could not be finished may have removed the files already.
@@ -169,10 +169,10 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Actor>>> Engine::State::creat
                    "actor " + name.second + " exists in atespace " + name.first);
   }
   creating.insert(name);
-  const auto reserved = forking.insert(base);
+  const auto reserved = held.insert(base);
   const ScopeExit forget([this, &name, reserved]() {
     creating.erase(name);
-    forking.erase(reserved);
+    held.erase(reserved);
   });
   const std::shared_ptr<v1alpha1::ActorRecord> record =
       new_record(std::move(actor), journal.next_version(), clock.wall());

@@ -18,6 +18,7 @@ Engine::State::State(async::Context& context_in, store::Store& store_in, Templat
       settings(std::move(options_in)),
       journal(context, store_in, clock),
       workers(templates, settings),
+      golden_kick(context),
       worker_freed(context),
       operations(context,
                  [this](const std::string& name, const std::string& what) {
@@ -233,7 +234,17 @@ bool Engine::template_in_use(const std::string& atespace, const std::string& nam
          state_->snapshot_rows.uses(atespace, name, generation) > 0;
 }
 
+async::Task<void> Engine::goldens() {
+  co_await state_->tend_goldens();
+}
+
+std::optional<v1alpha1::GoldenStatus> Engine::golden_status(
+    const v1alpha1::ActorTemplate& source) const {
+  return state_->golden_status(source);
+}
+
 void Engine::on_object_change() {
+  state_->kick_goldens();
   ++state_->workers_freed;
   state_->worker_freed.beat();
 }

@@ -52,6 +52,7 @@ Status Engine::State::load(const store::Loaded& loaded) {
   for (const auto& snapshot : loaded.snapshots) {
     snapshot_rows.put(snapshot);
   }
+  load_goldens();
   operations_at_load = loaded.running_operations;
   return {};
 }
@@ -180,6 +181,11 @@ async::Task<Status> Engine::State::reconcile() {
       std::make_shared<const core::Plan>(core::reconcile(facts_at_load, seen->observed));
   not_ready_detail = "ending what an earlier run left";
   co_await purge_all(seen, plan->purge);
+  for (const auto& left : operations_at_load) {
+    if (left->verb() == "golden") {
+      co_await forget(left->actor().uid());  // of no actor in the store
+    }
+  }
   static_cast<void>(failpoint("reconcile-after-purge"));
   for (const core::ActorFacts& actor : facts_at_load) {
     if (actor.state == core::State::Resuming) {

@@ -4,15 +4,25 @@
 namespace ate::engine {
 
 std::vector<std::string> Engine::State::users_of(const v1alpha1::Snapshot& snapshot) const {
-  return actors.users_of(snapshot, std::string());
+  std::vector<std::string> users = actors.users_of(snapshot, std::string());
+  for (const auto& [generation, golden] : goldens) {
+    if (snapshot.kind() == "golden" && golden.snapshot == snapshot.id()) {
+      users.push_back("ActorTemplate " + std::get<0>(generation) + "/" + std::get<1>(generation) +
+                      " generation " + std::to_string(std::get<2>(generation)));
+    }
+  }
+  return users;
 }
 
 bool Engine::State::needed(const v1alpha1::Snapshot& row, const std::string& but) const {
-  return stands_alone(row) || forking.contains(row.id()) || !actors.users_of(row, but).empty();
+  if (row.kind() == "golden") {
+    return held.contains(row.id()) || !users_of(row).empty();
+  }
+  return stands_alone(row) || held.contains(row.id()) || !actors.users_of(row, but).empty();
 }
 
-std::shared_ptr<const Leaving> Engine::State::release(const EntryPtr& entry,
-                                                      const std::vector<std::string>& ids) {
+std::shared_ptr<const MarkedIds> Engine::State::release(const EntryPtr& entry,
+                                                        const std::vector<std::string>& ids) {
   std::vector<std::string> gone;
   for (const std::string& id : ids) {
     const SnapshotRows::Row row = snapshot_rows.find(id);
@@ -22,7 +32,7 @@ std::shared_ptr<const Leaving> Engine::State::release(const EntryPtr& entry,
       gone.push_back(id);
     }
   }
-  return std::make_shared<const Leaving>(leaving, std::move(gone));
+  return std::make_shared<const MarkedIds>(leaving, std::move(gone));
 }
 
 /// Snapshots whose users each left them to the other.
@@ -34,12 +44,12 @@ async::Task<void> Engine::State::collect_orphans() {
       continue;
     }
     if (needed(*row, std::string())) {
-      if (!stands_alone(*row)) {
+      if (row->kind() != "live") {
         orphans.insert(id);
       }
       continue;
     }
-    const Leaving going(leaving, {id});
+    const MarkedIds going(leaving, {id});
     const Status dropped = co_await drop_row(row);
     if (!dropped) {
       orphans.insert(id);
@@ -67,7 +77,7 @@ async::Task<Status> Engine::State::remove_snapshot(std::string id, Caller caller
     co_return fail(Errc::NotFound, "no snapshot " + id);
   }
   std::vector<std::string> users = users_of(*snapshot);
-  if (!users.empty() || forking.contains(id)) {
+  if (!users.empty() || held.contains(id)) {
     std::string names;
     for (const std::string& user : users) {
       names += (names.empty() ? "" : ", ") + user;
@@ -76,7 +86,7 @@ async::Task<Status> Engine::State::remove_snapshot(std::string id, Caller caller
                                           (names.empty() ? "a new fork" : names) + " resumes from")
                        .with("usedBy", std::move(users)));
   }
-  const Leaving going(leaving, {id});
+  const MarkedIds going(leaving, {id});
   ATE_CO_TRY(co_await drop_row(snapshot));
   log.info("snapshot deleted", {{"snapshot", id}, {"request", caller.request_id}});
   co_return Status();

@@ -44,7 +44,7 @@ async::Task<Status> Engine::State::run_revert(EntryPtr entry, RunPtr run, core::
   const core::Settled settled =
       core::settle(ending, ended ? core::Outcome::Done : core::Outcome::Failed);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
-  const std::shared_ptr<const Leaving> going = release(entry, moved.garbage);
+  const std::shared_ptr<const MarkedIds> going = release(entry, moved.garbage);
   Change change;
   change.run = run;
   change.ends_run = true;
@@ -114,7 +114,7 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
   ending.state = core::State::Deleting;
   ending.pointers = pointers_of(*entry->record());
   const core::Settled settled = core::settle(ending, core::Outcome::Done);
-  const std::shared_ptr<const Leaving> going =
+  const std::shared_ptr<const MarkedIds> going =
       release(entry, core::move_pointers(ending.pointers, settled).garbage);
   if (status) {
     co_await remove_files(entry, run, going);
@@ -141,7 +141,7 @@ async::Task<Status> Engine::State::run_remove(EntryPtr entry, RunPtr run, VerbOp
 }
 
 async::Task<void> Engine::State::remove_files(EntryPtr entry, RunPtr run,
-                                              std::shared_ptr<const Leaving> going) {
+                                              std::shared_ptr<const MarkedIds> going) {
   StageTimer timer(*run, clock, "files");
   for (const std::string& id : going->ids()) {
     co_await collect(id);

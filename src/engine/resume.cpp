@@ -73,8 +73,12 @@ async::Task<Status> Engine::State::run_resume(EntryPtr entry, RunPtr run, core::
   auto start = std::make_shared<Start>();
   start->origin = entry->state();
   start->source = decision.source;
-  ATE_CO_TRY(co_await prepare_start(entry, run, start));
-  Status status = co_await begin_start(entry, run, start);
+  Status status = co_await prepare_start(entry, run, start);
+  if (!status) {
+    distrust_golden(entry, start->snapshot, status.error());
+    co_return status;
+  }
+  status = co_await begin_start(entry, run, start);
   if (!status && !run->intent) {
     co_await drop_start(entry, start);
     co_return status;
@@ -85,7 +89,9 @@ async::Task<Status> Engine::State::run_resume(EntryPtr entry, RunPtr run, core::
   if (status) {
     status = co_await commit_running(entry, run, start);
   }
+  start->held.reset();
   if (!status) {
+    distrust_golden(entry, start->snapshot, status.error());
     co_await undo_start(entry, run, start, status.error());
   }
   co_return status;
@@ -134,6 +140,8 @@ Status Engine::State::take_worker(const EntryPtr& entry, Start& start) {
   const auto& selector = start.blueprint->spec().worker_selector();
   need.selector.insert(selector.begin(), selector.end());
   need.declared = start.blueprint->spec().resources().limits();
+  need.spare = start.spare;
+  need.baked = start.size;
   if (start.opened.manifest != nullptr) {
     const v1alpha1::SnapshotManifest& manifest = *start.opened.manifest;
     need.baked = Need::Baked{manifest.memory_bytes(), manifest.overhead_bytes(), manifest.vcpus()};

@@ -7,6 +7,7 @@ Run::Run(async::Context& context, std::string id, core::Command command, Caller 
     : begun(context),
       let_go(context),
       done(context),
+      verb(core::verb_of(command)),
       id_(std::move(id)),
       command_(command),
       caller_(std::move(caller)),
@@ -48,7 +49,7 @@ void Run::prolong() {
 std::shared_ptr<const v1alpha1::Operation> Run::row() const {
   auto row = std::make_shared<v1alpha1::Operation>();
   row->set_id(id_);
-  row->set_verb(std::string(core::verb_of(command_)));
+  row->set_verb(verb);
   *row->mutable_actor() = actor_;
   row->set_state(state_);
   row->set_request_id(caller_.request_id);

@@ -56,6 +56,7 @@ class Run final : public runtime::StageSink {
   async::Event let_go;  // the actor is free for other verbs; at the latest when it is done
   async::Event done;
   std::string snapshot;  // id of the one it made for itself
+  std::string verb;      // as its row tells it
 
  private:
   const std::string id_;

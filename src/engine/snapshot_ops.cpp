@@ -42,7 +42,7 @@ const char* kind_of(core::State transient) {
 }  // namespace
 
 std::string failpoint_name(const Run& run, const char* where) {
-  return std::string(core::verb_of(run.command())) + "-" + where;
+  return run.verb + "-" + where;
 }
 
 std::shared_ptr<v1alpha1::Snapshot> snapshot_row(const v1alpha1::SnapshotManifest& manifest,
@@ -125,7 +125,7 @@ async::Task<Status> Engine::State::commit_paused(EntryPtr entry, RunPtr run, std
   ending.pointers = pointers_of(*entry->record());
   const core::Settled settled = core::settle(ending, core::Outcome::Done);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
-  const std::shared_ptr<const Leaving> going = release(entry, moved.garbage);
+  const std::shared_ptr<const MarkedIds> going = release(entry, moved.garbage);
   Change change;
   change.run = run;
   change.ends_run = true;
@@ -173,7 +173,8 @@ async::Task<Status> Engine::State::prepare_save(EntryPtr entry, RunPtr run,
   ATE_CO_TRY(snapshots.check_space(expected));
   save->id = make_ulid(clock.wall());
   save->manifest =
-      new_manifest(*entry, *save->guest, save->id, kind_of(save->transient), clock.wall());
+      new_manifest(*entry, *save->guest, save->id,
+                   save->kind.empty() ? kind_of(save->transient) : save->kind, clock.wall());
   save->manifest->set_scope(std::string(core::name(save->scope)));
   ATE_CO_TRY(next_stage(*run));
   co_return pass_failpoint(failpoint_name(*run, "before-intent"));
@@ -238,7 +239,7 @@ async::Task<Status> Engine::State::flip(EntryPtr entry, RunPtr run, std::shared_
   ending.pointers = pointers_of(*entry->record());
   const core::Settled settled = core::settle(ending, core::Outcome::Done);
   const core::Moved moved = core::move_pointers(ending.pointers, settled);
-  const std::shared_ptr<const Leaving> going = release(entry, moved.garbage);
+  const std::shared_ptr<const MarkedIds> going = release(entry, moved.garbage);
   Change change;
   change.run = run;
   change.ends_run = true;

@@ -12,6 +12,7 @@ struct Engine::State::Save {
   GuestPtr guest;
   std::string id;
   core::State transient = core::State::Suspending;  // RUNNING: a live one
+  std::string kind;                                 // unless it follows from that
   std::shared_ptr<v1alpha1::SnapshotManifest> manifest;
   artifacts::SnapshotStore::Sealed sealed;
   core::Scope scope = core::Scope::Full;

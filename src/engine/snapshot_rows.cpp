@@ -11,13 +11,14 @@ std::tuple<std::string, std::string, std::int64_t> template_key(const v1alpha1::
 }  // namespace
 
 bool stands_alone(const v1alpha1::Snapshot& row) {
-  return row.kind() == "live";
+  // A golden one that was not tried through counts for nothing.
+  return row.kind() == "live" || (row.kind() == "golden" && row.state() == "Ready");
 }
 
 void SnapshotRows::put(const Row& row) {
   erase(row->id());
   rows_[row->id()].set(row, true);
-  if (stands_alone(*row)) {
+  if (row->kind() == "live") {
     ++uses_[template_key(*row)];
   }
 }
@@ -28,7 +29,7 @@ void SnapshotRows::erase(const std::string& id) {
     return;
   }
   const auto used = uses_.find(template_key(*row));
-  if (stands_alone(*row) && used != uses_.end() && --used->second == 0) {
+  if (row->kind() == "live" && used != uses_.end() && --used->second == 0) {
     uses_.erase(used);
   }
   rows_.erase(id);

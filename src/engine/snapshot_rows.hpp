@@ -31,7 +31,7 @@ class SnapshotRows {
   /// In the order of their ids.
   void visit(const std::function<void(const Row&)>& visit) const;
 
-  /// How many rows that stand alone name that generation of a template.
+  /// How many live snapshots name that generation of a template. (A golden one goes with it.)
   [[nodiscard]] std::size_t uses(const std::string& atespace, const std::string& name,
                                  std::int64_t generation) const;
 

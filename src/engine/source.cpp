@@ -16,6 +16,15 @@ async::Task<Status> Engine::State::open_source(EntryPtr entry, RunPtr run,
     case core::Source::Fork:
       start->snapshot = pointers.base;
       break;
+    case core::Source::Golden: {
+      const Golden* golden = golden_of(entry);
+      if (start->snapshot.empty() && golden != nullptr) {
+        start->snapshot = golden->snapshot;
+      }
+      start->held =
+          std::make_shared<const MarkedIds>(held, std::vector<std::string>{start->snapshot});
+      break;
+    }
     case core::Source::Boot:
     case core::Source::Data:
       break;

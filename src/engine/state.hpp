@@ -20,8 +20,9 @@
 #include "ate/store/store.hpp"
 #include "ate/util/failpoint.hpp"
 #include "engine/actors.hpp"
+#include "engine/golden.hpp"
 #include "engine/journal.hpp"
-#include "engine/leaving.hpp"
+#include "engine/marked_ids.hpp"
 #include "engine/run.hpp"
 #include "engine/snapshot_rows.hpp"
 #include "engine/workers.hpp"
@@ -65,6 +66,9 @@ struct Start {
   runtime::Identity reserved;
   bool reserved_open = false;  // has to be released when it is not used
   std::int64_t serial = 0;
+  std::int32_t spare = 0;                 // fitting workers that have to stay free beside its own
+  std::optional<Need::Baked> size;        // of the guest; unset = what the worker gives
+  std::shared_ptr<const MarkedIds> held;  // the golden snapshot it reads
   std::shared_ptr<const v1alpha1::SandboxConfig> config;
   std::vector<runtime::ContainerImage> images;
 };
@@ -179,11 +183,46 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   /// Whether anybody but `but` would be without it.
   [[nodiscard]] bool needed(const v1alpha1::Snapshot& row, const std::string& but) const;
   /// Of what `entry` is about to give up: what then nobody names.
-  [[nodiscard]] std::shared_ptr<const Leaving> release(const EntryPtr& entry,
-                                                       const std::vector<std::string>& ids);
+  [[nodiscard]] std::shared_ptr<const MarkedIds> release(const EntryPtr& entry,
+                                                         const std::vector<std::string>& ids);
   [[nodiscard]] async::Task<void> collect_orphans();
   [[nodiscard]] async::Task<Status> drop_row(SnapshotRows::Row row);
   [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, Caller caller);
+
+  // golden.cpp
+  void load_goldens();
+  void kick_goldens();
+  [[nodiscard]] async::Task<void> tend_goldens();
+  [[nodiscard]] std::map<Generation, std::shared_ptr<const v1alpha1::ActorTemplate>>
+  wanted_goldens() const;
+  [[nodiscard]] async::Task<void> refresh_goldens();
+  [[nodiscard]] async::Task<Result<std::pair<std::string, Need::Baked>>> golden_key(
+      std::shared_ptr<const v1alpha1::ActorTemplate> source);
+  [[nodiscard]] std::optional<Generation> next_golden() const;
+  [[nodiscard]] async::Task<bool> drop_golden(Generation generation);
+  [[nodiscard]] async::Task<bool> drop_golden_row(std::string id);
+  /// Of the actor's template generation; null when there is none.
+  [[nodiscard]] const Golden* golden_of(const EntryPtr& entry) const;
+  [[nodiscard]] core::Facts facts_now(const EntryPtr& entry) const;
+  void distrust_golden(const EntryPtr& entry, const std::string& snapshot, const Error& error);
+  [[nodiscard]] std::optional<v1alpha1::GoldenStatus> golden_status(
+      const v1alpha1::ActorTemplate& source) const;
+
+  // golden_build.cpp
+  struct Build;
+  [[nodiscard]] EntryPtr hidden_actor(const v1alpha1::ActorTemplate& source, const std::string& uid,
+                                      std::int64_t serial) const;
+  [[nodiscard]] async::Task<void> build_golden(Generation generation);
+  [[nodiscard]] async::Task<Status> try_build(std::shared_ptr<Build> build);
+  [[nodiscard]] async::Task<Status> save_golden(std::shared_ptr<Build> build, EntryPtr entry,
+                                                std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> launch_hidden(EntryPtr entry, RunPtr run,
+                                                  std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<void> end_hidden(EntryPtr entry, RunPtr run,
+                                             std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> try_golden(std::shared_ptr<Build> build);
+  [[nodiscard]] async::Task<Status> commit_golden(std::shared_ptr<Build> build);
+  [[nodiscard]] async::Task<void> give_up_golden(std::shared_ptr<Build> build, Error error);
 
   // live_snapshot.cpp
   [[nodiscard]] async::Task<Status> run_live(EntryPtr entry, RunPtr run, VerbOptions options);
@@ -203,7 +242,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   /// Of the actor's template: how long a delete waits between the stop signal and the kill.
   [[nodiscard]] std::chrono::milliseconds termination_grace(const EntryPtr& entry) const;
   [[nodiscard]] async::Task<void> remove_files(EntryPtr entry, RunPtr run,
-                                               std::shared_ptr<const Leaving> going);
+                                               std::shared_ptr<const MarkedIds> going);
   [[nodiscard]] async::Task<void> forget(std::string uid);
 
   // guest.cpp
@@ -276,8 +315,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   SnapshotRows snapshot_rows;
   std::map<std::string, RunPtr> runs;  // by operation id
   std::set<std::pair<std::string, std::string>> creating;
-  std::multiset<std::string> forking;  // snapshots of which forks are being made
-  std::multiset<std::string> leaving;  // see Leaving
+  std::multiset<std::string> held;     // snapshots that a fork is being made of, or a start reads
+  std::multiset<std::string> leaving;  // see MarkedIds
 
   // What waits for housekeeping.
   std::set<std::string> dirty;                   // uids whose record is newer than the store
@@ -301,6 +340,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
 
   std::vector<core::ActorFacts> facts_at_load;
   std::vector<std::shared_ptr<v1alpha1::Operation>> operations_at_load;
+  std::map<Generation, Golden> goldens;
+  std::uint64_t golden_kicks = 0;
+  Pulse golden_kick;
   std::size_t parked = 0;
   bool ready = false;
   bool stopping = false;

@@ -139,12 +139,12 @@ void Engine::State::after_run(const EntryPtr& entry, const RunPtr& run, const St
   }
   ++ended_since_trim;
   runs.erase(run->id());
-  const bool held = let_go(entry, run);
-  if (held && status) {
+  const bool was_its = let_go(entry, run);
+  if (was_its && status) {
     entry->live->idle_failures = 0;
     entry->live->restart_failures = 0;
   }
-  if (held && entry->state() == core::State::Deleting && !entry->removed) {
+  if (was_its && entry->state() == core::State::Deleting && !entry->removed) {
     stranded.insert(entry->uid());
   }
   run->begun.set();
@@ -213,7 +213,7 @@ async::Task<Result<RunPtr>> Engine::State::enter(core::Command command, ActorKey
                            "actor " + entry->label() + " has resourceVersion " + etag)
                          .with("resourceVersion", etag));
     }
-    const core::Decision decision = core::decide(entry->facts(), command);
+    const core::Decision decision = core::decide(facts_now(entry), command);
     switch (decision.step) {
       case core::Step::Noop:
       case core::Step::Allow:

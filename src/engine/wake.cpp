@@ -48,7 +48,7 @@ async::Task<Result<EntryPtr>> Engine::State::wake(ActorKey key) {
   ATE_CO_TRY(open_for_verbs());
   ATE_CO_ASSIGN(const EntryPtr entry, find(key));
   const bool settled = entry->live == nullptr || entry->live->ending == nullptr;
-  const core::Decision decision = core::decide(entry->facts(), core::Command::Connect);
+  const core::Decision decision = core::decide(facts_now(entry), core::Command::Connect);
   if (settled && decision.step == core::Step::Allow) {
     co_return entry;
   }
@@ -83,7 +83,7 @@ async::Task<Status> Engine::State::wake_parked(EntryPtr entry, SteadyTime deadli
       static_cast<void>(over);  // the deadline is looked at again
       continue;
     }
-    const core::Decision decision = core::decide(entry->facts(), core::Command::Connect);
+    const core::Decision decision = core::decide(facts_now(entry), core::Command::Connect);
     if (decision.step == core::Step::Allow) {
       co_return Status();
     }

@@ -157,6 +157,16 @@ Result<Slot> Workers::take(const Need& need, const std::string& uid) {
       }
     }
   }
+  const std::int64_t free = search.fitting - search.assigned;
+  if (search.slot && free <= need.spare) {
+    return fail(Error(Errc::NoFreeWorker,
+                      "it takes a worker only while another one that fits stays "
+                      "free; " +
+                          std::to_string(free) + " of " + std::to_string(search.fitting) +
+                          " are free")
+                    .with("workers", search.fitting)
+                    .with("assigned", search.assigned));
+  }
   if (search.slot) {
     taken_.emplace(search.slot->worker, Holding{uid, search.pool, need.sandbox_class});
     return std::move(*search.slot);
@@ -173,6 +183,37 @@ Result<Slot> Workers::take(const Need& need, const std::string& uid) {
   }
   return fail(Errc::NeverFits, "no WorkerPool of class " + class_name(need.sandbox_class) +
                                    " that the template's workerSelector selects has workers");
+}
+
+Result<Workers::Least> Workers::least(const Need& need) const {
+  std::optional<Least> least;
+  Error why(Errc::NeverFits, "no WorkerPool of class " + class_name(need.sandbox_class) +
+                                 " that the template's workerSelector selects has workers");
+  std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools = templates_.pools();
+  std::ranges::sort(pools, [](const auto& a, const auto& b) {
+    return a->metadata().name() < b->metadata().name();
+  });
+  for (const auto& pool : pools) {
+    if (!selected(*pool, need) || replicas(*pool) == 0) {
+      continue;
+    }
+    const Result<Fit> fitting = fit(*pool, need);
+    if (!fitting) {
+      why = fitting.error();
+      continue;
+    }
+    const runtime::WorkerLimits& limits = fitting->limits;
+    if (!least || limits.guest_memory_bytes < least->size.memory_bytes) {
+      const std::int32_t vcpus = least ? least->size.vcpus : limits.guest_vcpus;
+      least = Least{{limits.guest_memory_bytes, fitting->overhead_bytes, vcpus},
+                    pool->spec().sandbox_config()};
+    }
+    least->size.vcpus = std::min(least->size.vcpus, limits.guest_vcpus);
+  }
+  if (!least) {
+    return fail(std::move(why));
+  }
+  return std::move(*least);
 }
 
 void Workers::give_back(const std::string& worker, const std::string& uid) {

@@ -30,6 +30,7 @@ struct Need {
   };
 
   std::optional<Baked> baked;
+  std::int32_t spare = 0;  // that many more that fit have to be free
 };
 
 /// A worker that was taken.
@@ -50,6 +51,14 @@ class Workers {
   /// The free worker of lowest ordinal that fits, taken for `uid`. NeverFits, BudgetTooSmall,
   /// SnapshotIncompatible, NoFreeWorker.
   [[nodiscard]] Result<Slot> take(const Need& need, const std::string& uid);
+
+  /// What every worker that fits can hold, and the config of the pool that can hold the least.
+  struct Least {
+    Need::Baked size;
+    std::string sandbox_config;
+  };
+
+  [[nodiscard]] Result<Least> least(const Need& need) const;
   /// Does nothing unless `uid` holds it.
   void give_back(const std::string& worker, const std::string& uid);
 

@@ -25,6 +25,9 @@ ELSEWHERE = {
     "reconcile-after-commit": START,
     "idempotency-after-reserve": "test_idempotency.py",
     "idempotency-before-keep": "test_idempotency.py",
+    # Of no actor that anybody made.
+    **{f"golden-{step}": "test_golden.py, Crash" for step in (
+        "after-intent", "before-intent", "after-checkpoint", "after-seal", "before-trial", "after-trial", "after-commit")},
     # A suspend that fails unpauses; killed there, the actor is found SUSPENDING as at every point before.
     "gvisor-unpause": "the errors of this sweep, and UnpauseKill",
 }

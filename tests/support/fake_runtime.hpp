@@ -115,6 +115,11 @@ class FakeRuntime final : public runtime::Runtime {
     co_return Status();
   }
 
+  [[nodiscard]] async::Task<Result<std::map<std::string, std::string>>> fingerprint(
+      std::map<std::string, std::string> assets, std::map<std::string, std::string>) override {
+    co_return assets;
+  }
+
   [[nodiscard]] Status can_restore(const v1alpha1::SnapshotManifest&) const override {
     return restorable;
   }

@@ -68,6 +68,15 @@ class FakeTemplates final : public engine::Templates {
     return found->second;
   }
 
+  [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::ActorTemplate>> in_force()
+      const override {
+    std::vector<std::shared_ptr<const v1alpha1::ActorTemplate>> all;
+    for (const auto& [name, source] : templates) {
+      all.push_back(source);
+    }
+    return all;
+  }
+
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools() const override {
     return all_pools;
   }

@@ -378,6 +378,10 @@ int main(int argc, char **argv) {
     fprintf(stderr, "refusing to start\n");
     return argc > 2 ? atoi(argv[2]) : 3;
   }
+  const char *slow = getenv("START_MS");
+  if (slow != NULL) {
+    poll(NULL, 0, atoi(slow));  // a program that takes its time to start
+  }
   const char *port = getenv("PORT");
   struct sockaddr_in address = {.sin_family = AF_INET};
   address.sin_port = htons((uint16_t)atoi(port != NULL ? port : "8080"));

@@ -53,11 +53,10 @@ inline constexpr std::size_t kCommandCount = 14;
 /// The verb that an operation of this command carries: `resume`, `pause`, ...
 [[nodiscard]] std::string_view verb_of(Command command);
 
-/// What a start begins from, in the order of selection. (Golden snapshots come between Fork and
-/// Boot once they exist.) Data is not selected but what a selected snapshot turns out to give: a
-/// cold start on its durable volumes (core/start.hpp).
-enum class Source : std::uint8_t { Pause, Committed, Fork, Boot, Data };
-/// As `status.restoredFrom` shows it: pause | snapshot | fork | boot | data.
+/// What a start begins from, in the order of selection. Data is not selected but what a selected
+/// snapshot turns out to give: a cold start on its durable volumes (core/start.hpp).
+enum class Source : std::uint8_t { Pause, Committed, Fork, Golden, Boot, Data };
+/// As `status.restoredFrom` shows it: pause | snapshot | fork | golden | boot | data.
 [[nodiscard]] std::string_view name(Source source);
 
 /// Ids of the snapshots that an actor's record names; empty = none.
@@ -70,12 +69,14 @@ struct Pointers {
 
 /// Selection by what the record holds; a selected source that fails never falls through to the
 /// next.
-[[nodiscard]] Source select_source(const Pointers& pointers);
+/// `golden`: the template generation has a golden snapshot that may be used.
+[[nodiscard]] Source select_source(const Pointers& pointers, bool golden);
 
 struct Facts {
   State state = State::Suspended;
   Pointers pointers;
   std::optional<Command> running;  // the operation that runs now
+  bool golden = false;             // its template generation has a golden snapshot to use
   bool cold = false;               // the next start is cold on the live durable volumes
 };
 

@@ -16,7 +16,9 @@
 
 namespace ate::v1alpha1 {
 class Actor;
+class ActorTemplate;
 class Event;
+class GoldenStatus;
 class Operation;
 class Snapshot;
 class SnapshotMetadata;
@@ -140,6 +142,8 @@ class Engine {
   [[nodiscard]] async::Task<void> housekeeping();
   /// Keeps the output files of actors that run, start or end short; until cancelled.
   [[nodiscard]] async::Task<void> bound_logs();
+  /// Keeps the golden snapshots of templates that ask for one; until cancelled.
+  [[nodiscard]] async::Task<void> goldens();
   /// Refuses new verbs, waits for running operations at most `grace`. Running actors are left
   /// alone.
   [[nodiscard]] async::Task<void> stop(std::chrono::milliseconds grace);
@@ -209,6 +213,9 @@ class Engine {
   /// For objects::References: true while an actor or snapshot names that generation.
   [[nodiscard]] bool template_in_use(const std::string& atespace, const std::string& name,
                                      std::int64_t generation) const;
+  /// status.golden of a template; unset when it asks for none.
+  [[nodiscard]] std::optional<v1alpha1::GoldenStatus> golden_status(
+      const v1alpha1::ActorTemplate& source) const;
   /// Called by the catalog when a pool, template or sandbox config changed.
   void on_object_change();
 

@@ -36,6 +36,9 @@ class Templates {
   /// Null when there is none. `generation` 0 = the current one.
   [[nodiscard]] virtual std::shared_ptr<const v1alpha1::ActorTemplate> find_template(
       const std::string& atespace, const std::string& name, std::int64_t generation) const = 0;
+  /// Those in force, of all atespaces.
+  [[nodiscard]] virtual std::vector<std::shared_ptr<const v1alpha1::ActorTemplate>> in_force()
+      const = 0;
   [[nodiscard]] virtual std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools() const = 0;
   /// The named one, or the class's default when `name` is empty; null when there is none.
   [[nodiscard]] virtual std::shared_ptr<const v1alpha1::SandboxConfig> sandbox_config(
@@ -52,6 +55,8 @@ class CatalogTemplates final : public Templates {
 
   [[nodiscard]] std::shared_ptr<const v1alpha1::ActorTemplate> find_template(
       const std::string& atespace, const std::string& name, std::int64_t generation) const override;
+  [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::ActorTemplate>> in_force()
+      const override;
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools() const override;
   [[nodiscard]] std::shared_ptr<const v1alpha1::SandboxConfig> sandbox_config(
       const std::string& name, const std::string& sandbox_class) const override;

@@ -156,6 +156,10 @@ class Runtime {
   /// by (sha256, kernel, CPU features). Long; never holds up /healthz.
   [[nodiscard]] virtual async::Task<Status> self_test(
       std::map<std::string, std::string> assets, std::map<std::string, std::string> options) = 0;
+  /// What of a guest made now depends on the runtime: asset digests, CPU features, modes. Part of
+  /// the key of golden snapshots.
+  [[nodiscard]] virtual async::Task<Result<std::map<std::string, std::string>>> fingerprint(
+      std::map<std::string, std::string> assets, std::map<std::string, std::string> options) = 0;
   /// Checks by the manifest alone whether this host can restore it: SnapshotIncompatible with the
   /// field and both values; SnapshotCorrupt.
   [[nodiscard]] virtual Status can_restore(const v1alpha1::SnapshotManifest& manifest) const = 0;

@@ -48,6 +48,9 @@ class GvisorRuntime final : public Runtime {
 
   async::Task<Status> self_test(std::map<std::string, std::string> assets,
                                 std::map<std::string, std::string> options) override;
+  async::Task<Result<std::map<std::string, std::string>>> fingerprint(
+      std::map<std::string, std::string> assets,
+      std::map<std::string, std::string> options) override;
   Status can_restore(const v1alpha1::SnapshotManifest& manifest) const override;
   async::Task<Result<Identity>> reserve() override;
   async::Task<void> release(Identity reserved) override;
@@ -136,6 +139,23 @@ async::Task<Result<std::vector<std::string>>> GvisorRuntime::features_of(std::st
     features_[digest] = *features;
   }
   co_return features;
+}
+
+async::Task<Result<std::map<std::string, std::string>>> GvisorRuntime::fingerprint(
+    std::map<std::string, std::string> assets, std::map<std::string, std::string> options) {
+  const std::string digest = value_or(assets, kAsset, "");
+  ATE_CO_ASSIGN(const std::vector<std::string> features, co_await features_of(digest));
+  std::map<std::string, std::string> parts;
+  parts["asset.runsc"] = digest;
+  parts["platform"] = value_or(options, kPlatformOption, kDefaultPlatform);
+  parts["network"] = kNetworkMode;
+  parts["overlay"] = kOverlayMode;
+  parts["specBuilder"] = core::kOciSpecBuilder;
+  std::string& all = parts["cpuFeatures"];
+  for (const std::string& feature : features) {
+    all += (all.empty() ? "" : ",") + feature;
+  }
+  co_return parts;
 }
 
 Status GvisorRuntime::can_restore(const v1alpha1::SnapshotManifest& manifest) const {

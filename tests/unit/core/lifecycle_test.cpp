@@ -238,12 +238,15 @@ TEST_CASE("lifecycle: a plain resume of an ended actor names both ways out") {  
 }
 
 TEST_CASE("lifecycle: the restore source is what the record holds") {
-  REQUIRE(select_source({"c", "p", ""}) == Source::Pause);
-  REQUIRE(select_source({"c", "", ""}) == Source::Committed);
-  REQUIRE(select_source({"", "", ""}) == Source::Boot);
-  REQUIRE(select_source({"", "", "", "b"}) == Source::Fork);
-  REQUIRE(select_source({"", "p", "", "b"}) == Source::Pause);
-  REQUIRE(select_source({"c", "", "", ""}) == Source::Committed);
+  REQUIRE(select_source({"c", "p", ""}, false) == Source::Pause);
+  REQUIRE(select_source({"c", "", ""}, false) == Source::Committed);
+  REQUIRE(select_source({"", "", ""}, false) == Source::Boot);
+  REQUIRE(select_source({"", "", ""}, true) == Source::Golden);
+  REQUIRE(select_source({"", "", "", "b"}, true) == Source::Fork);
+  REQUIRE(select_source({"c", "", ""}, true) == Source::Committed);
+  REQUIRE(select_source({"", "", "", "b"}, false) == Source::Fork);
+  REQUIRE(select_source({"", "p", "", "b"}, false) == Source::Pause);
+  REQUIRE(select_source({"c", "", "", ""}, false) == Source::Committed);
   REQUIRE(ask(State::Paused, Command::Resume, {"c", "p", ""}).source == Source::Pause);
   REQUIRE(ask(State::Paused, Command::ResumeBoot, {"c", "p", ""}).source == Source::Boot);
   REQUIRE(ask(State::Crashed, Command::Restart, {"c", "", ""}).source == Source::Boot);

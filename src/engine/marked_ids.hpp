@@ -7,24 +7,24 @@
 
 namespace ate::engine {
 
-/// Snapshots that go with the next commit: while this lives no fork is made of them.
-class Leaving {
+/// Snapshots that are marked for as long as this lives: as going with the next commit, or as held.
+class MarkedIds {
  public:
-  Leaving(std::multiset<std::string>& all, std::vector<std::string> ids)
+  MarkedIds(std::multiset<std::string>& all, std::vector<std::string> ids)
       : all_(all), ids_(std::move(ids)) {
     all_.insert(ids_.begin(), ids_.end());
   }
 
-  ~Leaving() {
+  ~MarkedIds() {
     for (const std::string& id : ids_) {
       all_.extract(id);
     }
   }
 
-  Leaving(const Leaving&) = delete;
-  Leaving& operator=(const Leaving&) = delete;
-  Leaving(Leaving&&) = delete;
-  Leaving& operator=(Leaving&&) = delete;
+  MarkedIds(const MarkedIds&) = delete;
+  MarkedIds& operator=(const MarkedIds&) = delete;
+  MarkedIds(MarkedIds&&) = delete;
+  MarkedIds& operator=(MarkedIds&&) = delete;
 
   [[nodiscard]] const std::vector<std::string>& ids() const noexcept { return ids_; }
 
