@@ -38,6 +38,7 @@ async::Task<Result<std::int64_t>> send_batch(Call& call, std::int64_t since) {
       text += sse(*event);
     }
     since = events->back()->id();
+    events = std::vector<Backend::Event>();  // a client that is slow to read holds its text only
     Status written = co_await call.exchange.write(std::move(text));
     ATE_CO_TRY(std::move(written));
   }

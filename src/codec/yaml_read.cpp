@@ -228,6 +228,14 @@ class Builder final : public YAML::EventHandler {
   std::size_t count_ = 0;
 };
 
+/// The parser's words for a line that stands too far left or right.
+std::string told(const std::string& message) {
+  const bool is_indentation =
+      message == "end of sequence not found" || message == "end of map not found";
+  return is_indentation ? "this line's indentation fits nothing above it (" + message + ")"
+                        : message;
+}
+
 std::unexpected<Error> malformed(std::string detail, std::uint32_t line, std::uint32_t column) {
   Problem problem;
   problem.code = Errc::Malformed;
@@ -264,7 +272,7 @@ Result<Node> read_yaml(std::string_view text, std::uint32_t first_line) {
   } catch (const Refusal& refusal) {
     return malformed(refusal.detail, at(refusal.mark), column(refusal.mark));
   } catch (const YAML::Exception& exception) {
-    return malformed(exception.msg, at(exception.mark), column(exception.mark));
+    return malformed(told(exception.msg), at(exception.mark), column(exception.mark));
   } catch (const std::exception& exception) {
     return malformed(exception.what(), first_line, 1);
   }

@@ -1,4 +1,6 @@
 // restartPolicy: a cold start on the durable data after an end that nobody asked for.
+#include <limits>
+
 #include "engine/state.hpp"
 
 namespace ate::engine {
@@ -28,9 +30,12 @@ void Engine::State::plan_restart(v1alpha1::ActorRecord& record, core::State ende
 
 void Engine::State::run_restarts() {
   const std::int64_t now_ms = clock.wall().time_since_epoch().count();
+  const std::int64_t longest =
+      core::restart_delay(std::numeric_limits<std::int32_t>::max()).count();
   std::vector<std::string> due;
   for (const auto& [uid, not_before] : restarts) {
-    if (not_before <= now_ms) {
+    // Further away than any delay: the host's clock was set back since.
+    if (not_before <= now_ms || not_before > now_ms + longest) {
       due.push_back(uid);
     }
   }

@@ -46,6 +46,15 @@ std::string knob_of(const v1alpha1::WorkerPool& pool) {
   return "spec.resources.limits.memory of WorkerPool " + pool.metadata().name();
 }
 
+std::string wanted_labels(const Need& need) {
+  std::string out;
+  for (const auto& [key, value] : need.selector) {
+    out += (out.empty() ? "" : ", ") + key + ": " + value;
+  }
+  return out.empty() ? out
+                     : " and the labels that the template's workerSelector wants (" + out + ")";
+}
+
 Error too_small_for_snapshot(const Need::Baked& baked, const v1alpha1::WorkerPool& pool,
                              std::int64_t budget) {
   return Error(Errc::SnapshotIncompatible,
@@ -182,7 +191,7 @@ Result<Slot> Workers::take(const Need& need, const std::string& uid) {
     return fail(std::move(*search.nearest));
   }
   return fail(Errc::NeverFits, "no WorkerPool of class " + class_name(need.sandbox_class) +
-                                   " that the template's workerSelector selects has workers");
+                                   " has workers" + wanted_labels(need));
 }
 
 Result<Workers::Least> Workers::least(const Need& need) const {

@@ -16,6 +16,9 @@ class FakeClock final : public Clock {
     steady_ += by;
   }
 
+  /// As NTP or an operator does: only the wall clock moves.
+  void set_wall_back(std::chrono::milliseconds by) { wall_ -= by; }
+
  private:
   WallTime wall_{std::chrono::milliseconds(1'796'063'752'000)};
   SteadyTime steady_{std::chrono::hours(1)};

@@ -106,6 +106,13 @@ TEST_CASE("yaml: plain scalars that other readers take for no string need quotes
   REQUIRE(good(kHead + "metadata: {labels: {\"12\": a}}\n"));
 }
 
+TEST_CASE("yaml: a line that stands too far left or right is told as such") {
+  const Problem left = only_problem(kHead + "spec:\n  list:\n  - a: b\n   c: d\n");
+  REQUIRE(left.code == Errc::Malformed);
+  REQUIRE(left.line == 6);
+  REQUIRE(left.detail.find("indentation") != std::string::npos);
+}
+
 TEST_CASE("yaml: numbers are plain decimals, booleans true and false") {
   for (const char* value : {"0x10", "0o7", "010", "1_0", "1e1", "\"4\"", "4.0", "+4", "four", "[4]",
                             "{}", "~", "true"}) {

@@ -1,5 +1,12 @@
 #include "daemon/config.hpp"
 
+#include <google/protobuf/message.h>
+
+#include <filesystem>
+
+#include "ate/codec/codec.hpp"
+#include "ate/objects/check.hpp"
+#include "ate/os/fs.hpp"
 #include "daemon/groups.hpp"
 #include "daemon/host.hpp"
 #include "daemon/options.hpp"
@@ -142,6 +149,18 @@ TEST_CASE("config: the example has every key with its default") {
   command_line.config = "/nonexistent/noded.yaml";
   command_line.config_given = false;
   REQUIRE(example->text == daemon::load_config(command_line)->text);
+}
+
+TEST_CASE("config: the example of objects has one of each kind and no mistake") {
+  const std::string file = std::filesystem::path(ATE_EXAMPLE_CONFIG).parent_path() / "gvisor.yaml";
+  const auto text = os::read_file(file, 1U << 20U);
+  REQUIRE(text);
+  std::vector<std::string> kinds;
+  for (const codec::Document& document : codec::parse_yaml(*text, file)) {
+    REQUIRE(objects::check_document(document).empty());
+    kinds.push_back(document.kind);
+  }
+  REQUIRE(kinds == std::vector<std::string>{"SandboxConfig", "WorkerPool", "ActorTemplate"});
 }
 
 TEST_CASE("json is indented without touching texts") {

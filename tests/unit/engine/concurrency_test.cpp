@@ -165,6 +165,17 @@ TEST_CASE("workers: lowest free ordinal, 503 when all are taken, 422 when none c
   });
 }
 
+TEST_CASE("workers: when no pool is selected, the answer names what the template wants") {
+  with_world([](World& w) -> async::Task<void> {
+    (*w.templates.templates.at("counter")->mutable_spec()->mutable_worker_selector())["tier"] =
+        "gold";
+    co_await w.create("a");
+    const auto refused_ = co_await w.resume("a");
+    failed(refused_, Errc::NeverFits);
+    REQUIRE(refused_.error().message().find("(tier: gold)") != std::string::npos);
+  });
+}
+
 TEST_CASE("pools: say how many workers they have, and why no actor can run in them") {
   with_world([](World& w) -> async::Task<void> {
     co_await w.create("a");

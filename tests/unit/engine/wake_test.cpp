@@ -238,6 +238,19 @@ TEST_CASE("restart: cold, after 1 s, then doubling; counted; a success of ten mi
   });
 }
 
+TEST_CASE("restart: a clock that is set back keeps nobody waiting") {
+  with_housekeeping([](World& w, async::TaskScope&) -> async::Task<void> {
+    co_await w.create_with("a", R"(,"restartPolicy":"Always")");
+    co_await must(w.resume("a"));
+    w.host.end(w.process("a"), FakeRuntime::exited(1));
+    co_await w.until([&w]() { return w.state("a") == "EXITED"; });
+    co_await ticks(3);
+    REQUIRE(w.state("a") == "EXITED");
+    w.clock.set_wall_back(std::chrono::hours(5));
+    co_await w.until([&w]() { return w.state("a") == "RUNNING"; });
+  });
+}
+
 TEST_CASE("restart: one that fails waits longer; no free worker waits too; a patch ends it") {
   with_housekeeping([](World& w, async::TaskScope&) -> async::Task<void> {
     w.templates.all_pools.clear();
