@@ -156,6 +156,10 @@ class Crash(unittest.TestCase):
     POINTS = ("golden-after-intent", "golden-before-intent", "golden-after-checkpoint", "golden-after-seal",
               "golden-before-trial", "golden-after-trial", "golden-after-commit")
 
+    @classmethod
+    def tearDownClass(cls):
+        crash.Prepared.remove()
+
     def rig(self):
         rig = crash.Rig()
         self.addCleanup(rig.close)
