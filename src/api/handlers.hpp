@@ -56,6 +56,7 @@ namespace ate::api {
 
 // proxy_route.cpp
 [[nodiscard]] async::Task<Status> proxy(Call& call);
+[[nodiscard]] async::Task<Status> tunnel(Call& call);
 
 // log_route.cpp
 [[nodiscard]] async::Task<Status> get_logs(Call& call);

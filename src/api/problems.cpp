@@ -101,6 +101,11 @@ constexpr std::array kKinds{
                 "Idempotency-Key belongs to another request",
                 "The key was used within 24 hours for a request with another method, target, "
                 "If-Match or body. Nothing was done; a new request takes a new key."},
+    ProblemKind{
+        Errc::UpgradeRequired, "upgrade-required", 426, "Upgrade required",
+        "A tunnel is no HTTP: ask for it with the headers `Connection: Upgrade` and "
+        "`Upgrade: tcp` on HTTP/1.1, without a body. The answer is 101, and then bytes pass "
+        "both ways."},
     ProblemKind{Errc::TooManyRequests, "too-many-requests", 429, "Too many requests",
                 "Too many requests wait for this actor to wake. Try again after Retry-After."},
     ProblemKind{Errc::HeaderTooLarge, "header-too-large", 431, "Header too large",
@@ -237,6 +242,10 @@ void add_headers(const Error& error, http::Response& response) {
       response.headers.emplace_back("Location",
                                     path->starts_with('/') ? *path : "/v1/operations/" + *path);
     }
+  }
+  if (error.code() == Errc::UpgradeRequired) {
+    response.headers.emplace_back("Connection", "Upgrade");
+    response.headers.emplace_back("Upgrade", "tcp");
   }
   if (const ErrorValue* value = find_member(error, "allow")) {
     if (const auto* methods = std::get_if<std::vector<std::string>>(value)) {

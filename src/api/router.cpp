@@ -58,7 +58,7 @@ constexpr std::array kRoutes{
     Route{"POST", "/v1/actors/{name}/signal", "atespace", Body::Json, signal_actor},
     Route{"POST", "/v1/actors/{name}/exec", kAnyQuery, Body::Json, not_yet_supported},
     Route{"ANY", "/v1/actors/{name}/proxy/{port}/{path}", kAnyQuery, Body::Streamed, proxy},
-    Route{"GET", "/v1/actors/{name}/tunnel/{port}", kAnyQuery, Body::None, not_yet_supported},
+    Route{"GET", "/v1/actors/{name}/tunnel/{port}", "atespace", Body::None, tunnel},
     Route{"GET", "/v1/actors/{name}/stats", kAnyQuery, Body::None, not_yet_supported},
     Route{"GET", "/v1/actors/{name}/logs", "atespace tail follow stream container since source",
           Body::None, get_logs},

@@ -159,12 +159,17 @@ async::Task<Status> ServiceBackend::signal(engine::ActorKey key, int signo, engi
   return engine_.signal(std::move(key), signo, std::move(caller));
 }
 
-async::Task<Result<UniqueFd>> ServiceBackend::connect(engine::ActorKey key, std::uint16_t port) {
+async::Task<Result<engine::Connected>> ServiceBackend::connect(engine::ActorKey key,
+                                                               std::uint16_t port) {
   return engine_.connect(std::move(key), port);
 }
 
 void ServiceBackend::touch(const std::string& uid) {
   engine_.touch(uid);
+}
+
+std::shared_ptr<void> ServiceBackend::hold_tunnel(const std::string& uid) {
+  return engine_.hold_tunnel(uid);
 }
 
 std::shared_ptr<void> ServiceBackend::hold(const std::string& uid) {

@@ -50,10 +50,11 @@ class ServiceBackend final : public api::Backend {
                                                             engine::Caller caller) override;
   [[nodiscard]] async::Task<Status> signal(engine::ActorKey key, int signo,
                                            engine::Caller caller) override;
-  [[nodiscard]] async::Task<Result<UniqueFd>> connect(engine::ActorKey key,
-                                                      std::uint16_t port) override;
+  [[nodiscard]] async::Task<Result<engine::Connected>> connect(engine::ActorKey key,
+                                                               std::uint16_t port) override;
   void touch(const std::string& uid) override;
   [[nodiscard]] std::shared_ptr<void> hold(const std::string& uid) override;
+  [[nodiscard]] std::shared_ptr<void> hold_tunnel(const std::string& uid) override;
   [[nodiscard]] std::string log_directory(const std::string& uid) const override;
 
   [[nodiscard]] std::vector<Snapshot> snapshots(

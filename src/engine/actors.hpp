@@ -53,8 +53,9 @@ struct Live {
   std::shared_ptr<Guest> guest;
   std::shared_ptr<async::Event> ending;  // the end of the guest is being committed
   std::size_t parked = 0;
-  std::size_t holds = 0;
-  Pulse let_go;  // beats when the last hold ends
+  std::size_t holds = 0;    // requests under way
+  std::size_t tunnels = 0;  // connections that may be silent
+  Pulse let_go;             // beats when the last of both ends
   // Idle policy.
   SteadyTime last_activity;
   std::uint64_t network_bytes = 0;

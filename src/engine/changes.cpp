@@ -42,7 +42,7 @@ void Engine::State::maybe_rest(const EntryPtr& entry) {
     return;
   }
   const bool busy = live->run != nullptr || live->guest != nullptr || live->ending != nullptr ||
-                    live->parked > 0 || live->holds > 0 || live->write.locked() ||
+                    live->parked > 0 || live->holds + live->tunnels > 0 || live->write.locked() ||
                     live->restart_failures > 0;
   if (!busy && entry->state() != core::State::Running) {
     entry->live.reset();

@@ -121,7 +121,7 @@ async::Task<Status> Engine::signal(ActorKey key, int signo, Caller /*caller*/) {
   co_return co_await state_->signal(std::move(key), signo);
 }
 
-async::Task<Result<UniqueFd>> Engine::connect(ActorKey key, std::uint16_t port) {
+async::Task<Result<Connected>> Engine::connect(ActorKey key, std::uint16_t port) {
   co_return co_await state_->connect(std::move(key), port);
 }
 
@@ -133,23 +133,11 @@ void Engine::touch(const std::string& uid) {
 }
 
 std::shared_ptr<void> Engine::hold(const std::string& uid) {
-  const EntryPtr entry = state_->actors.find_uid(uid);
-  if (entry == nullptr) {
-    return nullptr;
-  }
-  const std::shared_ptr<Live> live = state_->live(entry);
-  ++live->holds;
-  live->last_activity = state_->now();
-  return {live.get(), [state = state_, entry](void*) {
-            std::shared_ptr<Live> held = entry->live;  // holds keep it
-            --held->holds;
-            held->last_activity = state->now();
-            if (held->holds == 0) {
-              held->let_go.beat();
-            }
-            held.reset();
-            state->maybe_rest(entry);
-          }};
+  return state_->count_in(uid, &Live::holds);
+}
+
+std::shared_ptr<void> Engine::hold_tunnel(const std::string& uid) {
+  return state_->count_in(uid, &Live::tunnels);
 }
 
 std::vector<std::shared_ptr<const v1alpha1::Snapshot>> Engine::snapshots(

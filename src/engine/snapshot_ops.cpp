@@ -105,7 +105,7 @@ async::Task<void> Engine::State::drain_holds(EntryPtr entry, RunPtr run,
                                              std::chrono::milliseconds grace) {
   StageTimer timer(*run, clock, "drain");
   const std::shared_ptr<Live> live = this->live(entry);
-  if (live->holds > 0) {
+  if (live->holds + live->tunnels > 0) {
     const bool ended = co_await live->let_go.wait_for(grace);
     static_cast<void>(ended);  // what is still open then is saved as it is
   }

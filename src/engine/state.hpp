@@ -273,10 +273,11 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<void> retry_leftovers();
 
   // wake.cpp
-  [[nodiscard]] async::Task<Result<UniqueFd>> connect(ActorKey key, std::uint16_t port);
+  [[nodiscard]] async::Task<Result<Connected>> connect(ActorKey key, std::uint16_t port);
   [[nodiscard]] async::Task<Result<EntryPtr>> wake(ActorKey key);
   [[nodiscard]] async::Task<Status> wake_parked(EntryPtr entry, SteadyTime deadline);
   [[nodiscard]] Status park(const EntryPtr& entry);
+  [[nodiscard]] std::shared_ptr<void> count_in(const std::string& uid, std::size_t Live::* counter);
 
   // reconcile.cpp
   [[nodiscard]] Status load(const store::Loaded& loaded);

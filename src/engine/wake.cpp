@@ -116,7 +116,7 @@ async::Task<Status> Engine::State::wake_parked(EntryPtr entry, SteadyTime deadli
   }
 }
 
-async::Task<Result<UniqueFd>> Engine::State::connect(ActorKey key, std::uint16_t port) {
+async::Task<Result<Connected>> Engine::State::connect(ActorKey key, std::uint16_t port) {
   const std::shared_ptr<State> self = shared_from_this();
   ATE_CO_ASSIGN(const EntryPtr entry, co_await wake(key));
   const std::shared_ptr<Live> live = entry->live;
@@ -125,7 +125,30 @@ async::Task<Result<UniqueFd>> Engine::State::connect(ActorKey key, std::uint16_t
     co_return fail(Errc::StateConflict, "actor " + entry->label() + ": its guest has just ended");
   }
   live->last_activity = now();
-  co_return co_await guest->sandbox->dial(port, settings.dial_timeout);
+  Connected connected;
+  ATE_CO_ASSIGN(connected.socket, co_await guest->sandbox->dial(port, settings.dial_timeout));
+  connected.ended = std::shared_ptr<async::Event>(guest, &guest->ended);
+  co_return connected;
+}
+
+std::shared_ptr<void> Engine::State::count_in(const std::string& uid, std::size_t Live::* counter) {
+  const EntryPtr entry = actors.find_uid(uid);
+  if (entry == nullptr) {
+    return nullptr;
+  }
+  const std::shared_ptr<Live> live = this->live(entry);
+  ++(*live.*counter);
+  live->last_activity = now();
+  return {live.get(), [state = shared_from_this(), entry, counter](void*) {
+            std::shared_ptr<Live> held = entry->live;  // what is counted keeps it
+            --(*held.*counter);
+            held->last_activity = state->now();
+            if (held->holds + held->tunnels == 0) {
+              held->let_go.beat();
+            }
+            held.reset();
+            state->maybe_rest(entry);
+          }};
 }
 
 }  // namespace ate::engine

@@ -43,6 +43,8 @@ class Connection final : public Exchange {
   [[nodiscard]] async::Task<Status> forward(Upstream upstream,
                                             std::vector<std::string> drop) override;
 
+  [[nodiscard]] async::Task<Status> tunnel(Upstream upstream, std::string protocol) override;
+
   [[nodiscard]] bool replied() const noexcept override { return replied_; }
 
   // For Core.
@@ -56,8 +58,8 @@ class Connection final : public Exchange {
   [[nodiscard]] bool counts() const noexcept { return !refused_ && !cut_; }
 
   /// A request is being served whose end is worth waiting for: not a stream of our own (SSE, log
-  /// followers), nor what is left to be read after a reply.
-  [[nodiscard]] bool in_flight() const noexcept { return serving_ && !streaming_; }
+  /// followers), not a tunnel, nor what is left to be read after a reply.
+  [[nodiscard]] bool in_flight() const noexcept { return serving_ && !streaming_ && !switched_; }
 
  private:
   friend class Forwarding;
@@ -70,6 +72,7 @@ class Connection final : public Exchange {
   async::Task<Next> next_head();
   async::Task<Next> serve_one();
   async::Task<Status> call_handler();
+  async::Task<Status> carry(Upstream upstream, std::vector<std::string> drop, std::string protocol);
   async::Task<Next> settle(Status outcome);
   async::Task<Next> refuse(Error error);
   async::Task<void> linger();
@@ -115,6 +118,7 @@ class Connection final : public Exchange {
   bool broken_ = false;           // the reply can't be completed: the connection is cut
   bool expect_continue_ = false;  // the client waits for our 100
   bool streaming_ = false;
+  bool switched_ = false;  // it is a tunnel now
   bool finished_ = false;
   bool has_stream_slot_ = false;
   ReplyFraming reply_framing_ = ReplyFraming::None;

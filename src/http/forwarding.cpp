@@ -18,13 +18,10 @@ constexpr int kMaxInterim = 16;  // 1xx replies before the final one
 
 }  // namespace
 
-async::Task<Status> Connection::forward(Upstream upstream, std::vector<std::string> drop) {
+async::Task<Status> Connection::carry(Upstream upstream, std::vector<std::string> drop,
+                                      std::string protocol) {
   if (replied_) {
     co_return fail(Errc::Internal, "a second reply to one request");
-  }
-  if (find_header(request_.headers, "upgrade").has_value()) {
-    close_after_ = true;
-    co_return fail(Errc::NotYetSupported, "upgraded connections are not yet supported");
   }
   Result<Stream> stream =
       Stream::open(core_->context.loop.get_executor(), std::move(upstream.socket));
@@ -37,7 +34,11 @@ async::Task<Status> Connection::forward(Upstream upstream, std::vector<std::stri
   Status outcome;
   {
     Forwarding forwarding(*this, std::move(*stream), std::move(upstream), std::move(drop));
-    outcome = co_await forwarding.run();
+    if (protocol.empty()) {
+      outcome = co_await forwarding.run();
+    } else {
+      outcome = co_await forwarding.run_tunnel(std::move(protocol));
+    }
     co_await forwarding.end();
   }
   disarm();
@@ -58,7 +59,8 @@ Forwarding::Forwarding(Connection& client, Stream stream, Exchange::Upstream ups
              [core = client.core_.get()](const std::string& name, const std::string& what) {
                core->on_trouble(name + ": " + what);
              }),
-      abort_reason_(Errc::UpstreamFailed, "") {
+      abort_reason_(Errc::UpstreamFailed, ""),
+      sent_all_(client.core_->context) {
   client_.forwarding_ = this;
 }
 
@@ -83,7 +85,11 @@ void Forwarding::abort(Error error) {
     aborted_ = true;
     abort_reason_ = std::move(error);
   }
+  sent_all_.set();
   stream_.cancel();
+  if (switched_) {
+    client_.stream_.cancel();
+  }
 }
 
 Error Forwarding::reason(const char* otherwise) const {
@@ -92,6 +98,9 @@ Error Forwarding::reason(const char* otherwise) const {
   }
   if (client_.cut_) {
     return {Errc::Cancelled, "the connection was cut"};
+  }
+  if (lost_) {
+    return {Errc::UpstreamFailed, "the actor's sandbox ended"};
   }
   if (client_.expired_) {
     return {Errc::UpstreamFailed, has_head_ || !upload_done_
@@ -102,7 +111,8 @@ Error Forwarding::reason(const char* otherwise) const {
 }
 
 void Forwarding::arm() {
-  if (!client_.expired_) {
+  // Bytes that pass after a switch may be as far between as they like.
+  if (!client_.expired_ && (!switched_ || client_gone_)) {
     client_.arm(has_head_ || !upload_done_ ? upstream_.stall_timeout : upstream_.head_timeout);
   }
 }
@@ -179,7 +189,8 @@ std::string Forwarding::request_head() const {
     append_decimal(out, client_.framing_.length);
     out.append("\r\n");
   }
-  out.append("Connection: close\r\n\r\n");
+  out.append(offers_websocket_ ? "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                               : "Connection: close\r\n\r\n");
   return out;
 }
 
@@ -188,11 +199,15 @@ async::Task<Status> Forwarding::run() {
   client_.expect_continue_ = false;
   client_.expired_ = false;
   upload_done_ = client_.input_.body().done();
+  // Any other offer (h2c, say) is let fall, which RFC 9110 7.8 allows: the request is answered.
+  offers_websocket_ = upload_done_ && client_.head_.version == 11 &&
+                      has_token(client_.request_.headers, "connection", "upgrade") &&
+                      has_token(client_.request_.headers, "upgrade", "websocket");
   const std::string head = request_head();
   Slices slices;
   slices.add(head);
   arm();
-  tasks_.spawn("http watch", watch_client());
+  spawn_watches();
   const bool sent = co_await send_upstream(slices);
   if (!sent && (client_.expired_ || client_.cut_ || aborted_)) {
     co_return fail(reason("the actor took no request"));
@@ -207,17 +222,13 @@ async::Task<Status> Forwarding::run() {
     if (head_.status >= 200) {
       co_return co_await relay_reply();
     }
+    if (head_.status == 101 && switch_agreed()) {
+      ATE_CO_TRY(co_await send_switch(head_.headers, "websocket"));
+      co_return co_await relay_bytes();
+    }
     ATE_CO_TRY(co_await relay_interim());
   }
   co_return fail(Errc::UpstreamFailed, "the actor sent too many 1xx replies");
-}
-
-async::Task<void> Forwarding::watch_client() {
-  co_await client_.stream_.wait_hung_up();
-  if (client_.stream_.hung_up()) {
-    client_.broken_ = true;
-    abort(Error(Errc::Cancelled, "the client is gone"));
-  }
 }
 
 async::Task<void> Forwarding::upload() {
@@ -367,7 +378,8 @@ async::Task<Status> Forwarding::relay_body() {
     std::string_view data;
     if (!ended) {
       const Result<std::string_view> piece = co_await input_.next_piece(kPumpSize);
-      if (!piece || client_.expired_ || aborted_) {
+      const bool cut_short = lost_ && piece && piece->empty() && !input_.body().done();
+      if (!piece || cut_short || client_.expired_ || aborted_) {
         client_.broken_ = true;
         co_return fail(reason("the actor's reply ended too early"));
       }

@@ -22,6 +22,8 @@ class Forwarding {
   Forwarding& operator=(Forwarding&&) = delete;
 
   async::Task<Status> run();
+  /// Answers 101 with `protocol` and carries bytes both ways until both have ended.
+  async::Task<Status> run_tunnel(std::string protocol);
   /// Ends the coroutines beside run(); to be awaited before destruction, uncancellable.
   async::Task<void> end();
 
@@ -29,14 +31,25 @@ class Forwarding {
   void cancel_upstream() noexcept { stream_.cancel(); }
 
  private:
+  enum class Way : std::uint8_t { Up, Down };
+
   async::Task<void> upload();
   async::Task<void> watch_client();
+  async::Task<void> watch_upstream(std::shared_ptr<async::Event> ended);
+  void spawn_watches();
 
   async::Task<Status> send_head();
   async::Task<Status> read_head();
   async::Task<Status> relay_interim();
   async::Task<Status> relay_reply();
   async::Task<Status> relay_body();
+
+  // What follows a 101 (tunnel.cpp).
+  async::Task<Status> send_switch(const Headers& headers, const std::string& protocol);
+  async::Task<Status> relay_bytes();
+  async::Task<void> upload_bytes();
+  async::Task<bool> pump(Way way);
+  [[nodiscard]] bool switch_agreed() const;
 
   [[nodiscard]] std::string request_head() const;
   void append_fields(std::string& out, const Headers& headers, bool reply) const;
@@ -67,6 +80,11 @@ class Forwarding {
   bool upload_broken_ = false;  // the upstream takes no more of the request
   bool has_head_ = false;
   bool ended_ = false;
+  bool offers_websocket_ = false;
+  bool lost_ = false;         // the actor's sandbox is gone: what is here may still be read
+  bool switched_ = false;     // bytes of another protocol pass, not HTTP
+  bool client_gone_ = false;  // it will not read any more
+  async::Event sent_all_;     // after a switch: the client's bytes have come to their end
 };
 
 }  // namespace ate::http

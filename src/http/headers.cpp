@@ -105,8 +105,9 @@ std::string_view reason_phrase(int status) noexcept {
     std::string_view text;
   };
 
-  static constexpr std::array<Phrase, 34> kPhrases = {{
+  static constexpr std::array<Phrase, 36> kPhrases = {{
       {100, "Continue"},
+      {101, "Switching Protocols"},
       {200, "OK"},
       {201, "Created"},
       {202, "Accepted"},
@@ -132,6 +133,7 @@ std::string_view reason_phrase(int status) noexcept {
       {413, "Content Too Large"},
       {415, "Unsupported Media Type"},
       {422, "Unprocessable Content"},
+      {426, "Upgrade Required"},
       {428, "Precondition Required"},
       {429, "Too Many Requests"},
       {431, "Request Header Fields Too Large"},

@@ -15,9 +15,6 @@ namespace ate::http {
 /// `text` without blanks and tabs at either end.
 [[nodiscard]] std::string_view trim(std::string_view text) noexcept;
 
-/// True when one of the `name` headers, read as comma-separated lists, holds `token`.
-[[nodiscard]] bool has_token(const Headers& headers, std::string_view name, std::string_view token);
-
 /// True for the headers that belong to one connection (RFC 9110 7.6.1), for Content-Length, which
 /// is written anew from the framing, and for what the Connection header names. Host never is.
 [[nodiscard]] bool is_hop_by_hop(const Headers& headers, std::string_view name);

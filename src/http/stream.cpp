@@ -133,8 +133,17 @@ void Stream::shut_down_sending() noexcept {
   static_cast<void>(::shutdown(socket_.native_handle(), SHUT_WR));
 }
 
-void Stream::cut() noexcept {
+bool Stream::peer_finished() const noexcept {
+  pollfd entry{socket_.native_handle(), POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & POLLRDHUP) != 0;
+}
+
+void Stream::end() noexcept {
   static_cast<void>(::shutdown(socket_.native_handle(), SHUT_RDWR));
+}
+
+void Stream::cut() noexcept {
+  end();
   cancel();
 }
 

@@ -58,6 +58,10 @@ class Stream {
   /// Ends the waits that are under way; the socket stays usable.
   void cancel() noexcept;
   void shut_down_sending() noexcept;
+  /// The peer has said that it sends no more.
+  [[nodiscard]] bool peer_finished() const noexcept;
+  /// Nothing is sent any more; what came can be read, then the end.
+  void end() noexcept;
   /// Nothing goes through any more, either way; the descriptor stays ours until destruction.
   void cut() noexcept;
 

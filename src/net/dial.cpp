@@ -1,9 +1,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 
 #include "ate/net/netns.hpp"
@@ -16,28 +14,6 @@ namespace {
 Error dial_error(std::uint16_t port, int err) {
   return Error::from_errno("connect to port " + std::to_string(port) + " of the actor", err,
                            Errc::UpstreamFailed);
-}
-
-/// A sandbox that is killed sends no FIN and no RST: without probes a request that waits for its
-/// reply would find out by a time limit of a minute or two. A guest that is alive answers them
-/// however busy it is. Not TCP_USER_TIMEOUT, which would also cut one that only reads slowly.
-Status probe_peer(const UniqueFd& socket) {
-  struct Option {
-    int level;
-    int name;
-    int value;
-  };
-
-  constexpr std::array kOptions{
-      Option{SOL_SOCKET, SO_KEEPALIVE, 1}, Option{IPPROTO_TCP, TCP_KEEPIDLE, 5},
-      Option{IPPROTO_TCP, TCP_KEEPINTVL, 2}, Option{IPPROTO_TCP, TCP_KEEPCNT, 5}};
-  for (const Option& option : kOptions) {
-    if (::setsockopt(socket.get(), option.level, option.name, &option.value, sizeof option.value) !=
-        0) {
-      return fail(Error::from_errno("a socket to the actor", errno));
-    }
-  }
-  return {};
 }
 
 async::Task<Result<UniqueFd>> connect(UniqueFd socket, std::uint16_t port) {
@@ -73,7 +49,6 @@ async::Task<Result<UniqueFd>> dial(async::Context& /*context*/, NetnsPair pair, 
   }
   std::string what = "connect to port " + std::to_string(port) + " of the actor";
   ATE_CO_ASSIGN(UniqueFd fresh, make_socket_in(pair.router->get()));
-  ATE_CO_TRY(probe_peer(fresh));
   async::Task<Result<UniqueFd>> work = connect(std::move(fresh), port);
   Result<UniqueFd> socket =
       co_await async::with_deadline<UniqueFd>(timeout, std::move(what), std::move(work));

@@ -52,6 +52,28 @@ def image():
     return target
 
 
+def debian_image(name, packages, prepare, *options):
+    """oci-archive of a minimal Debian with `packages`, cached under build/; `prepare(root)` changes it, `options` go to make-oci."""
+    target = CACHE / (name + ".tar")
+    if target.exists():
+        return target
+    if not shutil.which("mmdebstrap"):
+        raise unittest.SkipTest("mmdebstrap is not installed")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    root = CACHE / (name + "-rootfs")
+    subprocess.run(["rm", "-rf", str(root)], check=True)
+    made = subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=" + packages, "bookworm", str(root)],
+                          capture_output=True, text=True)
+    if made.returncode != 0:
+        raise unittest.SkipTest("mmdebstrap could not make a userland here: " + made.stderr[-300:])
+    prepare(root)
+    partial = CACHE / (name + ".partial")
+    subprocess.run([TOP / "examples" / "make-oci", root, partial, *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["rm", "-rf", str(root)], check=True)
+    partial.rename(target)
+    return target
+
+
 def objects(image_path=None, replicas=2, container="", template="", name="counter", memory="512Mi"):
     """SandboxConfig, pool and template as one file. `container` and `template`: more YAML lines for those places."""
     return f"""apiVersion: ate.dev/v1alpha1

@@ -1,6 +1,7 @@
 """Actors that mean harm, and harm done to actors from outside. The host stays within its bounds, others are served, the state is
 right and every actor has a way on. Real runsc, built daemon."""
 
+import contextlib
 import http.client
 import os
 import threading
@@ -144,6 +145,32 @@ class KilledFromOutside(Base):
         self.assertEqual(self.daemon.verb("c1", "resume").status, 409)
         self.verb("c1", "revert")
         self.assertEqual(self.count(), 2)  # the last good one
+
+    def test_an_upload_ends_with_it(self):
+        connection = self.daemon.connection(60)
+        connection.putrequest("POST", "/v1/actors/c1/proxy/8080/echo")
+        connection.putheader("Content-Length", str(1 << 30))
+        connection.endheaders()
+        under_way = threading.Event()
+
+        def fill():
+            with contextlib.suppress(OSError):
+                for piece in range(1 << 14):
+                    connection.send(b"x" * 65536)
+                    if piece == 64:  # more than all buffers on the way hold, so the actor reads
+                        under_way.set()
+
+        sender = threading.Thread(target=fill)
+        sender.start()
+        self.assertTrue(under_way.wait(20))
+        self.kill_sandbox()
+        begin = time.monotonic()
+        with contextlib.suppress(ConnectionResetError):  # what it still sends may cross the answer
+            self.assertEqual(connection.getresponse().status, 502)
+        self.assertLess(time.monotonic() - begin, 20)
+        connection.close()
+        sender.join()
+        self.daemon.wait_state("c1", "CRASHED", 20)
 
     def test_while_it_is_suspended_or_resumed(self):
         self.verb("c1", "suspend")

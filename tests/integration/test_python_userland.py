@@ -1,7 +1,5 @@
 """A real Debian userland (mmdebstrap, python3) with a Python http.server counter, suspended and woken by a request 20 times."""
 
-import shutil
-import subprocess
 import unittest
 
 import scenario
@@ -23,28 +21,14 @@ http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
 '''
 
 
-def userland():
-    """oci-archive of a minimal Debian with python3, cached under build/."""
-    target = scenario.CACHE / "python-userland.tar"
-    if target.exists():
-        return target
-    if not shutil.which("mmdebstrap"):
-        raise unittest.SkipTest("mmdebstrap is not installed")
-    scenario.CACHE.mkdir(parents=True, exist_ok=True)
-    root = scenario.CACHE / "python-rootfs"
-    subprocess.run(["rm", "-rf", str(root)], check=True)
-    made = subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--include=python3,libpython3-stdlib", "bookworm", str(root)],
-                          capture_output=True, text=True)
-    if made.returncode != 0:
-        raise unittest.SkipTest("mmdebstrap could not make a userland here: " + made.stderr[-300:])
+def prepare(root):
     (root / "app").mkdir()
     (root / "app" / "counter.py").write_text(SERVER)
-    partial = scenario.CACHE / "python-userland.partial"
-    subprocess.run([scenario.TOP / "examples" / "make-oci", root, partial, "--entrypoint", '["/usr/bin/python3"]',
-                    "--cmd", '["/app/counter.py"]', "--workdir", "/app"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["rm", "-rf", str(root)], check=True)
-    partial.rename(target)
-    return target
+
+
+def userland():
+    return scenario.debian_image("python-userland", "python3,libpython3-stdlib", prepare, "--entrypoint", '["/usr/bin/python3"]',
+                                 "--cmd", '["/app/counter.py"]', "--workdir", "/app")
 
 
 class PythonUserland(scenario.Case):

@@ -77,6 +77,16 @@ class FakeExchange final : public http::Exchange {
     co_return Status{};
   }
 
+  [[nodiscard]] async::Task<Status> tunnel(Upstream to, std::string protocol) override {
+    if (to.on_switch) {
+      to.on_switch();
+    }
+    upstream = std::move(to);
+    switched_to = std::move(protocol);
+    reply = http::Response{};
+    co_return Status{};
+  }
+
   [[nodiscard]] bool replied() const noexcept override { return reply.has_value(); }
 
  private:
@@ -96,6 +106,7 @@ class FakeExchange final : public http::Exchange {
   bool admitted = false;
   std::optional<Upstream> upstream;
   std::vector<std::string> dropped;
+  std::string switched_to;
 };
 
 }  // namespace ate::test

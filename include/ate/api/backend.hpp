@@ -68,11 +68,13 @@ class Backend {
                                                                     engine::Caller caller) = 0;
   [[nodiscard]] virtual async::Task<Status> signal(engine::ActorKey key, int signo,
                                                    engine::Caller caller) = 0;
-  [[nodiscard]] virtual async::Task<Result<UniqueFd>> connect(engine::ActorKey key,
-                                                              std::uint16_t port) = 0;
+  [[nodiscard]] virtual async::Task<Result<engine::Connected>> connect(engine::ActorKey key,
+                                                                       std::uint16_t port) = 0;
   virtual void touch(const std::string& uid) = 0;
   /// While it lives the actor is not idle.
   [[nodiscard]] virtual std::shared_ptr<void> hold(const std::string& uid) = 0;
+  /// It may be idle all the same: counts for the grace of a suspend only.
+  [[nodiscard]] virtual std::shared_ptr<void> hold_tunnel(const std::string& uid) = 0;
   /// Where the actor's stdio files are.
   [[nodiscard]] virtual std::string log_directory(const std::string& uid) const = 0;
 

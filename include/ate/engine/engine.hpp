@@ -86,6 +86,12 @@ struct Caller {
   std::uint32_t uid = 0;
 };
 
+/// A connection to a port of an actor.
+struct Connected {
+  UniqueFd socket;
+  std::shared_ptr<async::Event> ended;  // set when the sandbox has ended; nothing comes any more
+};
+
 struct VerbOptions {
   std::string scope;                               // of a pause or suspend; "" = template's
   bool keep_volumes = false;                       // revert: the live durable volumes stay
@@ -176,10 +182,13 @@ class Engine {
   /// Connected socket to a port of the actor, resuming it first when it is PAUSED or SUSPENDED
   /// (single flight; parked at most park_limit, then NoFreeWorker/Unavailable with
   /// retryAfterSeconds). StateConflict for EXITED and CRASHED.
-  [[nodiscard]] async::Task<Result<UniqueFd>> connect(ActorKey key, std::uint16_t port);
+  [[nodiscard]] async::Task<Result<Connected>> connect(ActorKey key, std::uint16_t port);
   /// Marks activity for the idle policy. While a hold lives the actor is not idle.
   void touch(const std::string& uid);
   [[nodiscard]] std::shared_ptr<void> hold(const std::string& uid);
+  /// A hold that keeps no actor from being idle: a tunnel may be silent for days. The grace of a
+  /// suspend or pause waits for it like for the others.
+  [[nodiscard]] std::shared_ptr<void> hold_tunnel(const std::string& uid);
 
   // Snapshots.
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Snapshot>> snapshots(

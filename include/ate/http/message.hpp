@@ -17,6 +17,9 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::optional<std::string_view> find_header(const Headers& headers,
                                                           std::string_view name);
 
+/// True when one of the `name` headers, read as comma-separated lists, holds `token`.
+[[nodiscard]] bool has_token(const Headers& headers, std::string_view name, std::string_view token);
+
 /// Who is on the other end of the unix socket (SO_PEERCRED): for the audit record, not for access.
 struct Peer {
   uid_t uid = 0;

@@ -59,14 +59,23 @@ class Exchange {
     std::function<void(std::uint64_t bytes)> on_activity;  // called as bytes pass, either way
     std::chrono::milliseconds head_timeout{60'000};        // until the reply's head
     std::chrono::milliseconds stall_timeout{120'000};      // no byte either way
+    std::shared_ptr<async::Event> ended;                   // set when the peer is gone; may be null
+    std::function<void()> on_switch;                       // from now on it is a tunnel
   };
 
   /// Streams this request to `upstream` and its reply back with flat memory, both directions at the
   /// same time; Host kept, hop-by-hop headers (and those that Connection names) dropped, header
-  /// names in `drop` (lower case) dropped. Fails with UpstreamFailed before anything was sent to
-  /// the client (answer it with respond()); afterwards the connection is simply cut.
+  /// names in `drop` (lower case) dropped. An offer to upgrade to WebSocket is passed on and, if
+  /// the upstream agrees, the connection is a tunnel from then on; other offers are not passed on.
+  /// Fails with UpstreamFailed before anything was sent to the client (answer it with respond());
+  /// afterwards the connection is simply cut.
   [[nodiscard]] virtual async::Task<Status> forward(Upstream upstream,
                                                     std::vector<std::string> drop) = 0;
+
+  /// Answers 101 with `protocol` and carries bytes between client and `upstream` both ways, with
+  /// flat memory; the end of what one side sends is passed on to the other. Returns when both have
+  /// ended or either is gone. There is no time limit on silence.
+  [[nodiscard]] virtual async::Task<Status> tunnel(Upstream upstream, std::string protocol) = 0;
 
   /// True once a reply was begun.
   [[nodiscard]] virtual bool replied() const noexcept = 0;

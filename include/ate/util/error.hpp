@@ -43,7 +43,8 @@ enum class Errc : std::uint8_t {
   ImageInvalid,
   AssetInvalid,
   IdempotencyKeyReused,
-  // 429, 431
+  // 426, 429, 431
+  UpgradeRequired,
   TooManyRequests,
   HeaderTooLarge,
   // 500

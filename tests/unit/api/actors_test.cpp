@@ -222,6 +222,46 @@ TEST_CASE("proxy: path and query go byte for byte, the atespace is a header that
                      "touch 01hzzzzzzzzzzzzzzzzzzzzzzz") == 18);
 }
 
+TEST_CASE("tunnel: asked for by an upgrade, the atespace by header or query") {
+  const auto ask = [](FakeBackend& backend, const char* method, const char* target,
+                      http::Headers headers) {
+    http::Request request = make_request(method, target, {});
+    request.headers.insert(request.headers.end(), headers.begin(), headers.end());
+    return send(backend, std::move(request), {});
+  };
+  const http::Headers upgrade{{"Connection", "keep-alive, upgrade"}, {"Upgrade", "TCP"}};
+  FakeBackend backend;
+  Answer answer = ask(backend, "GET", "/v1/actors/c1/tunnel/6379", upgrade);
+  CHECK(answer.switched_to == "tcp");
+  REQUIRE(answer.upstream);
+  CHECK(backend.calls.at(0) == "connect default/c1:6379");
+  CHECK(backend.calls.at(1).starts_with("tunnel "));
+  backend.calls.clear();
+  // It is another actor's there.
+  answer = ask(backend, "GET", "/v1/actors/c1/tunnel/6379?atespace=team", upgrade);
+  CHECK(answer.problem() == "not-found");
+  http::Headers other = upgrade;
+  other.emplace_back("Ate-Atespace", "team");
+  answer = ask(backend, "GET", "/v1/actors/c1/tunnel/6379", other);
+  CHECK(answer.problem() == "not-found");
+
+  // Nothing is woken for what can't be a tunnel.
+  answer = ask(backend, "GET", "/v1/actors/c1/tunnel/6379", {});
+  CHECK(answer.status == 426);
+  CHECK(answer.problem() == "upgrade-required");
+  CHECK(answer.header("Upgrade") == "tcp");
+  CHECK(ask(backend, "HEAD", "/v1/actors/c1/tunnel/6379", upgrade).status == 426);
+  CHECK(ask(backend, "GET", "/v1/actors/c1/tunnel/6379",
+            {{"Connection", "Upgrade"}, {"Upgrade", "h2c"}})
+            .status == 426);
+  CHECK(ask(backend, "POST", "/v1/actors/c1/tunnel/6379", upgrade).status == 405);
+  CHECK(ask(backend, "GET", "/v1/actors/c1/tunnel/0", upgrade).problem() == "malformed");
+  CHECK(ask(backend, "GET", "/v1/actors/c1/tunnel/x", upgrade).problem() == "malformed");
+  CHECK(ask(backend, "GET", "/v1/actors/none/tunnel/80", upgrade).problem() == "not-found");
+  CHECK(ask(backend, "GET", "/v1/actors/c1/tunnel/80?x=1", upgrade).problem() == "unknown-field");
+  CHECK(backend.calls.empty());
+}
+
 TEST_CASE("proxy: refused before anything is woken") {
   FakeBackend backend;
   for (const char* port : {"0", "65536", "-1", "x", "80x", "%2e%2e"}) {

@@ -202,18 +202,23 @@ class FakeBackend final : public api::Backend {
     co_return outcome();
   }
 
-  [[nodiscard]] async::Task<Result<UniqueFd>> connect(engine::ActorKey key,
-                                                      std::uint16_t port) override {
+  [[nodiscard]] async::Task<Result<engine::Connected>> connect(engine::ActorKey key,
+                                                               std::uint16_t port) override {
     calls.push_back("connect " + key.atespace + "/" + key.name + ":" + std::to_string(port));
     if (error) {
       co_return fail(*error);
     }
-    co_return UniqueFd();
+    co_return engine::Connected{};
   }
 
   void touch(const std::string& uid) override { calls.push_back("touch " + uid); }
 
   [[nodiscard]] std::shared_ptr<void> hold(const std::string& uid) override {
+    return std::make_shared<std::string>(uid);
+  }
+
+  [[nodiscard]] std::shared_ptr<void> hold_tunnel(const std::string& uid) override {
+    calls.push_back("tunnel " + uid);
     return std::make_shared<std::string>(uid);
   }
 

@@ -21,6 +21,7 @@ struct Answer {
   bool finished = false;
   std::optional<http::Exchange::Upstream> upstream;
   std::vector<std::string> dropped;
+  std::string switched_to;
 
   [[nodiscard]] std::string header(std::string_view name) const {
     return std::string(http::find_header(headers, name).value_or(""));
@@ -85,6 +86,7 @@ inline Answer send(FakeBackend& backend, http::Request request,
     answer.finished = exchange.finished;
     answer.upstream = std::move(exchange.upstream);
     answer.dropped = std::move(exchange.dropped);
+    answer.switched_to = std::move(exchange.switched_to);
   });
   return answer;
 }

@@ -277,6 +277,11 @@ TEST_CASE("suspend: with a grace it waits for open connections, at most that lon
     options.grace = std::chrono::milliseconds(2);
     const auto limited = co_await w.engine->suspend(World::key("a"), options, Caller{});
     ok(limited);
+    hold.reset();
+    co_await must(w.resume("a"));
+    const std::shared_ptr<void> tunnel = w.engine->hold_tunnel(w.actor("a").metadata().uid());
+    const auto with_tunnel = co_await w.engine->suspend(World::key("a"), options, Caller{});
+    ok(with_tunnel);
   });
 }
 

@@ -8,7 +8,7 @@ using engine::Side;
 
 namespace {
 
-[[nodiscard]] async::Task<Result<UniqueFd>> connect(World& w, std::string name) {
+[[nodiscard]] async::Task<Result<engine::Connected>> connect(World& w, std::string name) {
   co_return co_await w.engine->connect(World::key(name), 8080);
 }
 
@@ -42,11 +42,11 @@ void with_housekeeping(F body) {
 TEST_CASE("connect: wakes SUSPENDED and PAUSED, many share one resume, RUNNING is dialled") {
   with_housekeeping([](World& w, async::TaskScope& calls) -> async::Task<void> {
     co_await w.create("a");
-    std::vector<Side<UniqueFd>> all;
+    std::vector<Side<engine::Connected>> all;
     for (int i = 0; i < 20; ++i) {
       all.emplace_back(w.context, calls, "connect", connect(w, "a"));
     }
-    for (Side<UniqueFd>& side : all) {
+    for (Side<engine::Connected>& side : all) {
       const auto fd = co_await side.join();
       ok(fd);
     }
@@ -109,11 +109,11 @@ TEST_CASE("connect: parks until a worker is freed, at most the limit, bounded pe
       co_await w.create(name);
     }
     co_await must(w.resume("a"));
-    Side<UniqueFd> b1(w.context, more, "b1", connect(w, "b"));
-    Side<UniqueFd> b2(w.context, more, "b2", connect(w, "b"));
+    Side<engine::Connected> b1(w.context, more, "b1", connect(w, "b"));
+    Side<engine::Connected> b2(w.context, more, "b2", connect(w, "b"));
     co_await ticks(3);
     co_await refused(connect(w, "b"), Errc::TooManyRequests);
-    Side<UniqueFd> c1(w.context, more, "c1", connect(w, "c"));
+    Side<engine::Connected> c1(w.context, more, "c1", connect(w, "c"));
     co_await ticks(3);
     co_await refused(connect(w, "c"), Errc::Unavailable);
     co_await must(w.suspend("a"));
@@ -136,7 +136,7 @@ TEST_CASE("connect: no worker within the limit is 503 with the numbers; a new po
     co_await w.create("a");
     co_await w.create("b");
     co_await must(w.resume("a"));
-    Side<UniqueFd> waiting(w.context, calls, "b", connect(w, "b"));
+    Side<engine::Connected> waiting(w.context, calls, "b", connect(w, "b"));
     co_await ticks(3);
     w.templates.add_pool("two", 1, "1Gi");
     w.engine->on_object_change();
@@ -181,6 +181,17 @@ TEST_CASE("idle: an untouched actor is suspended; bytes, touches and holds keep 
     co_await ticks(5);
     REQUIRE(w.state("a") == "RUNNING");
     w.clock.advance(std::chrono::seconds(2));
+    co_await w.until([&w]() { return w.state("a") == "SUSPENDED"; });
+  });
+}
+
+TEST_CASE("idle: a tunnel that is silent keeps nothing awake") {
+  with_housekeeping([](World& w, async::TaskScope&) -> async::Task<void> {
+    w.templates.templates.at("counter")->mutable_spec()->mutable_idle()->set_after("10s");
+    co_await w.create("a");
+    co_await must(w.resume("a"));
+    const std::shared_ptr<void> tunnel = w.engine->hold_tunnel(w.actor("a").metadata().uid());
+    w.clock.advance(std::chrono::seconds(11));
     co_await w.until([&w]() { return w.state("a") == "SUSPENDED"; });
   });
 }

@@ -1,5 +1,7 @@
 #include "forward_rig.hpp"
 
+#include <boost/asio/post.hpp>
+
 namespace ate::test {
 
 ForwardRig::ForwardRig(Script script, http::Exchange::Upstream settings)
@@ -8,6 +10,11 @@ ForwardRig::ForwardRig(Script script, http::Exchange::Upstream settings)
       stall_timeout_(settings.stall_timeout) {
   server_ = std::make_unique<TestServer>(
       http::Limits(), [this](http::Exchange& exchange) { return forward(exchange); });
+  upstream_ended_ = std::make_shared<async::Event>(server_->context());
+}
+
+void ForwardRig::end_upstream() {
+  boost::asio::post(server_->context().loop, [ended = upstream_ended_]() { ended->set(); });
 }
 
 ForwardRig::~ForwardRig() {
@@ -31,8 +38,17 @@ async::Task<Status> ForwardRig::forward(http::Exchange& exchange) {
   to.on_activity = [this](std::uint64_t bytes) { activity += bytes; };
   to.head_timeout = head_timeout_;
   to.stall_timeout = stall_timeout_;
+  to.on_switch = [this]() { ++switched; };
+  to.ended = upstream_ended_;
   std::vector<std::string> drop = {"ate-atespace"};
-  co_return co_await exchange.forward(std::move(to), std::move(drop));
+  Status outcome;
+  if (tunnel) {
+    outcome = co_await exchange.tunnel(std::move(to), "tcp");
+  } else {
+    outcome = co_await exchange.forward(std::move(to), std::move(drop));
+  }
+  ++ended_requests;
+  co_return outcome;
 }
 
 std::string pattern(std::size_t offset, std::size_t count) {

@@ -34,6 +34,15 @@ class ForwardRig {
   std::atomic<std::uint64_t> activity = 0;
   /// Scripts that have ended.
   std::atomic<int> ended = 0;
+  /// Requests that were carried to their end, however.
+  std::atomic<int> ended_requests = 0;
+  /// How often a connection became a tunnel.
+  std::atomic<int> switched = 0;
+  /// Requests ask for a tunnel.
+  bool tunnel = false;
+
+  /// As if the sandbox of all upstreams had been killed. From a script's thread.
+  void end_upstream();
 
  private:
   async::Task<Status> forward(http::Exchange& exchange);
@@ -42,6 +51,7 @@ class ForwardRig {
   std::chrono::milliseconds head_timeout_;
   std::chrono::milliseconds stall_timeout_;
   std::list<std::thread> threads_;
+  std::shared_ptr<async::Event> upstream_ended_;
   std::unique_ptr<TestServer> server_;
 };
 
