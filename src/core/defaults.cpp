@@ -152,6 +152,9 @@ void apply_defaults(v1alpha1::NodeConfig& object) {
   fill(spec.mutable_operation_wait(), "60s");
   fill(spec.mutable_log_level(), "info");
   fill(spec.mutable_disk_reserve(), "1Gi");
+  fill(spec.mutable_network()->mutable_uplinks(), "198.19.0.0/16");
+  fill(spec.mutable_network()->mutable_nft(), "/usr/sbin/nft");
+  fill(spec.mutable_network()->mutable_resolv_conf(), "/etc/resolv.conf");
 }
 
 }  // namespace ate::core

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ate/core/validate.hpp"
+#include "ate/util/cidr.hpp"
 #include "ate/util/log.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 #include "core/checker.hpp"
@@ -98,6 +99,35 @@ void uid_range(Checker& check, const v1alpha1::UidRange& range) {
   }
 }
 
+void network(Checker& check, const v1alpha1::Network& network) {
+  constexpr unsigned kLargest = 8;
+  constexpr unsigned kSmallest = 30;
+  if (!network.uplinks().empty()) {
+    const std::optional<Cidr> range = parse_cidr(network.uplinks());
+    if (!range || range->length < kLargest || range->length > kSmallest) {
+      check.invalid("spec.network.uplinks",
+                    "must be an IPv4 network of /8 to /30 such as 198.19.0.0/16");
+    } else if (overlap(*range, *parse_cidr("169.254.0.0/16")) ||
+               overlap(*range, *parse_cidr("127.0.0.0/8")) ||
+               overlap(*range, *parse_cidr("224.0.0.0/3")) ||
+               overlap(*range, *parse_cidr("0.0.0.0/8"))) {
+      check.invalid("spec.network.uplinks", "is not a range of ordinary addresses");
+    }
+  }
+  for (int i = 0; i < network.blocked_size(); ++i) {
+    if (!parse_cidr(network.blocked(i))) {
+      check.invalid("spec.network.blocked[" + std::to_string(i) + "]",
+                    "must be an IPv4 network such as 10.0.0.0/8, its host bits zero");
+    }
+  }
+  if (!network.nft().empty()) {
+    check.clean_path("spec.network.nft", network.nft());
+  }
+  if (!network.resolv_conf().empty()) {
+    check.clean_path("spec.network.resolvConf", network.resolv_conf());
+  }
+}
+
 // Settings that nothing reads yet keep their default: a value that would be ignored is refused.
 void settings_of_later(Checker& check, const v1alpha1::NodeConfigSpec& spec) {
   const std::string& reserve = spec.host_reserve().memory();
@@ -126,6 +156,7 @@ std::vector<Problem> validate(const v1alpha1::NodeConfig& object) {
   if (spec.sizing().require_actor_limits()) {
     check.not_yet("spec.sizing.requireActorLimits", "a declared size of actors");
   }
+  network(check, spec.network());
   settings_of_later(check, spec);
   overhead(check, "spec.overhead.microvm", spec.overhead().microvm());
   overhead(check, "spec.overhead.gvisor", spec.overhead().gvisor());

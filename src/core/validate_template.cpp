@@ -331,9 +331,6 @@ class TemplateChecker {
     if (spec_.on_host_reboot() != v1alpha1::ActorTemplateSpec::none) {
       check_.not_yet("spec.onHostReboot", "anything but none");
     }
-    if (spec_.egress() != v1alpha1::ActorTemplateSpec::none_) {
-      check_.not_yet("spec.egress", "anything but none");
-    }
     if (!spec_.termination_grace().empty()) {
       check_.duration("spec.terminationGrace", spec_.termination_grace(), 0s, 1h);
     }

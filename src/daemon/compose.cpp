@@ -13,6 +13,7 @@
 #include "ate/engine/engine.hpp"
 #include "ate/engine/templates.hpp"
 #include "ate/image/image.hpp"
+#include "ate/net/egress.hpp"
 #include "ate/net/netns.hpp"
 #include "ate/objects/catalog.hpp"
 #include "ate/runtime/gvisor.hpp"
@@ -64,8 +65,19 @@ engine::Options engine_options(const core::Paths& paths, const Config& config, c
   return out;
 }
 
-runtime::GvisorOptions gvisor_options(const Config& config, const Host& host) {
+net::EgressOptions egress_options(const Config& config) {
+  net::EgressOptions out;
+  out.nft = config.nft;
+  out.resolv_conf = config.resolv_conf;
+  out.prefix = net::uplink_prefix(config.run_dir);
+  out.uplinks = config.uplinks;
+  out.blocked = config.blocked;
+  return out;
+}
+
+runtime::GvisorOptions gvisor_options(const Config& config, const Host& host, net::Egress& egress) {
   runtime::GvisorOptions out;
+  out.egress = &egress;
   out.enforcement = config.enforcement;
   out.cgroup_root = host.cgroup_root;
   out.selftest_file = config.state_dir + "/selftest.json";
@@ -139,8 +151,10 @@ struct Daemon::State {
         snapshots(loop, snapshot_options(paths, node)),
         volumes(loop, {.actors = paths.actors(), .snapshots = paths.snapshots()}),
         netns(loop, paths.netns(), kNetnsAhead),
-        gvisor(
-            runtime::make_gvisor(loop, reaper, netns, assets, paths, gvisor_options(node, host))),
+        egress(loop, reaper, egress_options(node),
+               [this](const std::string& text) { log.warning(text, {}); }),
+        gvisor(runtime::make_gvisor(loop, reaper, netns, assets, paths,
+                                    gvisor_options(node, host, egress))),
         object_change(loop),
         catalog(
             loop, *store, images, assets, clock, catalog_options(node),
@@ -183,6 +197,7 @@ struct Daemon::State {
   artifacts::SnapshotStore snapshots;
   artifacts::VolumeStore volumes;
   net::NetnsFactory netns;
+  net::Egress egress;
   std::unique_ptr<runtime::Runtime> gvisor;
   async::Event object_change;
   bool loaded = false;  // the callbacks below may use the engine
@@ -214,6 +229,8 @@ std::vector<api::Check> Daemon::State::checks() const {
   out.push_back({"objects", scanned,
                  scanned ? "loaded from " + config.config_dir
                          : "the first scan of " + config.config_dir + " is not done"});
+  // Not being able to is no hindrance for the rest.
+  out.push_back({"egress", true, egress.detail()});
   for (api::Check& check : selftests.checks()) {
     out.push_back(std::move(check));
   }
@@ -249,6 +266,7 @@ async::Task<void> Daemon::State::start_up() {
     co_return;
   }
   netns.warm();
+  co_await egress.inspect();
   co_await catalog.scan();
   scanned = true;
   background.spawn("selftests", run_selftests());
@@ -256,6 +274,9 @@ async::Task<void> Daemon::State::start_up() {
   background.spawn("golden", engine.goldens());
   background.spawn("log-bounds", engine.bound_logs());
   background.spawn("watch", catalog.watch());
+  background.spawn("dns", egress.serve_dns());
+  background.spawn("dns time", egress.time_dns());
+  background.spawn("packet filter", egress.guard());
 }
 
 void Daemon::State::warn_of_pools() {
@@ -323,6 +344,7 @@ async::Task<void> Daemon::stop() {
   co_await state.background.close();
   co_await state.catalog.close();
   co_await state.gvisor->shutdown();
+  co_await state.egress.shutdown();
   co_await state.netns.drain();
   co_await state.store->close();
   release_host(state.config, state.host);

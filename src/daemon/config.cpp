@@ -1,6 +1,7 @@
 #include "daemon/config.hpp"
 
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "ate/codec/codec.hpp"
@@ -61,6 +62,15 @@ Result<core::OverheadTerms> overhead(const v1alpha1::OverheadTerms& terms) {
   return out;
 }
 
+Result<Cidr> network(const std::string& text) {
+  const std::optional<Cidr> cidr = parse_cidr(text);
+  if (!cidr) {
+    return fail(
+        Error(Errc::InvalidValue, "not an IPv4 network: " + text).with_field("spec.network"));
+  }
+  return *cidr;
+}
+
 Result<mode_t> socket_mode(const std::string& text) {
   mode_t mode = 0;
   const char* end = text.data() + text.size();
@@ -91,6 +101,13 @@ Result<Config> load_config(const CommandLine& command_line) {
   ATE_ASSIGN(out.operation_wait, core::parse_duration(spec.operation_wait()));
   ATE_ASSIGN(out.disk_reserve_bytes, core::parse_bytes(spec.disk_reserve()));
   ATE_ASSIGN(out.gvisor_overhead, overhead(spec.overhead().gvisor()));
+  ATE_ASSIGN(out.uplinks, network(spec.network().uplinks()));
+  for (const std::string& text : spec.network().blocked()) {
+    ATE_ASSIGN(const Cidr cidr, network(text));
+    out.blocked.push_back(cidr);
+  }
+  out.nft = spec.network().nft();
+  out.resolv_conf = spec.network().resolv_conf();
   if (!parse_log_level(spec.log_level(), out.log_level)) {
     return fail(
         config_error(command_line.config, "spec.logLevel is error, warning, info or debug"));

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ate/core/sizing.hpp"
+#include "ate/util/cidr.hpp"
 #include "ate/util/log.hpp"
 #include "ate/util/result.hpp"
 #include "daemon/options.hpp"
@@ -27,6 +29,10 @@ struct Config {
   LogLevel log_level = LogLevel::Info;
   std::int64_t disk_reserve_bytes = 0;
   core::OverheadTerms gvisor_overhead;
+  Cidr uplinks;               // of spec.network
+  std::vector<Cidr> blocked;  // of spec.network
+  std::string nft;
+  std::string resolv_conf;
   std::string text;  // the whole NodeConfig, defaults filled in, as indented JSON (which is YAML)
 };
 

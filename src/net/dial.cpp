@@ -48,7 +48,7 @@ async::Task<Result<UniqueFd>> dial(async::Context& /*context*/, NetnsPair pair, 
     co_return fail(Errc::UpstreamFailed, "the actor has no network");
   }
   std::string what = "connect to port " + std::to_string(port) + " of the actor";
-  ATE_CO_ASSIGN(UniqueFd fresh, make_socket_in(pair.router->get()));
+  ATE_CO_ASSIGN(UniqueFd fresh, make_socket_in(pair.router->get(), SOCK_STREAM));
   async::Task<Result<UniqueFd>> work = connect(std::move(fresh), port);
   Result<UniqueFd> socket =
       co_await async::with_deadline<UniqueFd>(timeout, std::move(what), std::move(work));

@@ -14,9 +14,13 @@ namespace ate::net {
 /// Removes whatever of a pair is there. For the pool.
 [[nodiscard]] Status remove_pair(const std::string& directory, const std::string& id);
 
-/// A non-blocking TCP socket of the namespace `netns_fd`. The calling thread is there and back in
-/// some 10 microseconds, less than it takes to hand the work to another thread: for the loop.
-[[nodiscard]] Result<UniqueFd> make_socket_in(int netns_fd);
+/// Of the router namespace: its end of the link to the sandbox.
+inline constexpr const char* kRouterLinkName = "r0";
+
+/// A non-blocking IPv4 socket (SOCK_STREAM, SOCK_DGRAM) of the namespace `netns_fd`. The calling
+/// thread is there and back in some 10 microseconds, less than it takes to hand the work to another
+/// thread: for the loop.
+[[nodiscard]] Result<UniqueFd> make_socket_in(int netns_fd, int type);
 
 /// 8 lower-case hexadecimal digits.
 [[nodiscard]] bool is_pair_id(const std::string& text);

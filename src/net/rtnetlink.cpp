@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -87,14 +88,46 @@ Result<UniqueFd> open_rtnetlink() {
   return fd;
 }
 
-Status transact(const UniqueFd& socket, NetlinkBatch& batch) {
-  batch.close_request();
+namespace {
+
+Status send_all(const UniqueFd& socket, const std::vector<unsigned char>& bytes) {
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;
-  if (::sendto(socket.get(), batch.bytes_.data(), batch.bytes_.size(), 0,
+  if (::sendto(socket.get(), bytes.data(), bytes.size(), 0,
                reinterpret_cast<const sockaddr*>(&kernel), sizeof kernel) < 0) {
     return fail(Error::from_errno("send a netlink request", errno));
   }
+  return {};
+}
+
+}  // namespace
+
+Status query(const UniqueFd& socket, NetlinkBatch& batch, std::string& answer) {
+  batch.close_request();
+  ATE_TRY(send_all(socket, batch.bytes_));
+  alignas(nlmsghdr) std::array<char, 16384> buffer{};
+  ssize_t got = -1;
+  do {
+    got = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  nlmsghdr header{};
+  if (got < static_cast<ssize_t>(sizeof header)) {
+    return fail(Error::from_errno("receive a netlink answer", got < 0 ? errno : EIO));
+  }
+  std::memcpy(&header, buffer.data(), sizeof header);
+  if (header.nlmsg_type == NLMSG_ERROR) {
+    nlmsgerr error{};
+    std::memcpy(&error, buffer.data() + sizeof header, sizeof error);
+    return fail(Error::from_errno(batch.names_.front(), -error.error));
+  }
+  const std::size_t end = std::min<std::size_t>(header.nlmsg_len, static_cast<std::size_t>(got));
+  answer.assign(buffer.data() + sizeof header, end - std::min(end, sizeof header));
+  return {};
+}
+
+Status transact(const UniqueFd& socket, NetlinkBatch& batch) {
+  batch.close_request();
+  ATE_TRY(send_all(socket, batch.bytes_));
   Status outcome;
   alignas(nlmsghdr) std::array<unsigned char, 16384> buffer{};
   for (std::size_t pending = batch.names_.size(); pending > 0;) {

@@ -33,6 +33,7 @@ class NetlinkBatch {
 
  private:
   friend Status transact(const UniqueFd& socket, NetlinkBatch& batch);
+  friend Status query(const UniqueFd& socket, NetlinkBatch& batch, std::string& answer);
   void append(const void* data, std::size_t size);
   void close_request();
 
@@ -44,6 +45,9 @@ class NetlinkBatch {
 /// A NETLINK_ROUTE socket of the network namespace that the calling thread is in; it stays there
 /// when the thread goes elsewhere.
 [[nodiscard]] Result<UniqueFd> open_rtnetlink();
+
+/// Sends the one request of `batch` and gives the payload of the first message of its answer.
+[[nodiscard]] Status query(const UniqueFd& socket, NetlinkBatch& batch, std::string& answer);
 
 /// Sends all requests and waits for all acknowledgements. The first one refused is the error.
 [[nodiscard]] Status transact(const UniqueFd& socket, NetlinkBatch& batch);

@@ -168,7 +168,7 @@ class Client:
 class Daemon(Client):
     """One daemon on temporary directories of its own; start() may be called again after stop() or kill9()."""
 
-    def __init__(self, binary=None, spec=None, env=None, keep=False):
+    def __init__(self, binary=None, spec=None, env=None, keep=False, prefix=()):
         """`spec`: members that replace those of the generated NodeConfig.spec; `env`: added to its environment."""
         self.binary = binary or find_binary()
         # Short on purpose: socket paths are at most 107 bytes.
@@ -182,6 +182,7 @@ class Daemon(Client):
         os.mkdir(self.etc_dir, 0o755)
         self.env = dict(env or {})
         self.keep = keep
+        self.prefix = list(prefix)  # of its command line: where it runs (nsenter)
         self.process = None
         self.spec = {
             "stateDir": self.state_dir,
@@ -239,7 +240,7 @@ class Daemon(Client):
         return self.process.pid
 
     def command(self, *arguments):
-        return [self.binary, "--config", os.path.join(self.etc_dir, "noded.yaml"), "--config-dir", self.etc_dir, *arguments]
+        return [*self.prefix, self.binary, "--config", os.path.join(self.etc_dir, "noded.yaml"), "--config-dir", self.etc_dir, *arguments]
 
     def spawn(self, *arguments, env=None):
         """Starts it without waiting for anything."""

@@ -35,7 +35,8 @@ DOCUMENTS = {
         "stateDir": "/a", "runDir": "/b", "listen": {"socket": "/run/x", "mode": "0660", "group": "root"}, "enforcement": "off",
         "cgroupRoot": "/x", "uidRange": {"start": 2000000000, "count": 65536}, "sizing": {"requireActorLimits": False},
         "hostReserve": {"memory": "1Gi"}, "overhead": {"gvisor": {"fixed": "72Mi", "perVcpu": 0, "percent": 0}},
-        "operationWait": "60s", "logLevel": "info", "diskReserve": "1Gi"}},
+        "operationWait": "60s", "logLevel": "info", "diskReserve": "1Gi",
+        "network": {"uplinks": "198.19.0.0/16", "blocked": ["10.0.0.0/8"], "nft": "/usr/sbin/nft", "resolvConf": "/etc/resolv.conf"}}},
 }
 VALUES = [None, True, 0, -1, 1.5, 2**63, -2**63 - 1, 1e308, "", "x" * 63, "x" * 64, "x" * 100000, "..", "a/../b", "a\0b", "\u00fc",
           "1e3", "512MB", "-1", [], {}, [[]], [{}], [None], {"": ""}, {"k" * 5000: "y" * 70000}, ["a", "a"], "/dev/zero", "-5s", "\n"]

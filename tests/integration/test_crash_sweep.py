@@ -28,6 +28,10 @@ ELSEWHERE = {
     # Of no actor that anybody made.
     **{f"golden-{step}": "test_golden.py, Crash" for step in (
         "after-intent", "before-intent", "after-checkpoint", "after-seal", "before-trial", "after-trial", "after-commit")},
+    "egress-leased": "test_network.py",
+    "egress-rules": "test_network.py",
+    "egress-linked": "test_network.py",
+    "egress-removed": "test_network.py",
     # A suspend that fails unpauses; killed there, the actor is found SUSPENDING as at every point before.
     "gvisor-unpause": "the errors of this sweep, and UnpauseKill",
 }

@@ -25,7 +25,7 @@ struct ActorFacts {
 
 /// Something of ours on the host.
 struct Remains {
-  std::string kind;  // process | cgroup | mount | overlay | rundir | netns
+  std::string kind;  // process | cgroup | mount | overlay | rundir | uplink | netns
   std::string id;
   std::string uid;
   bool live = false;

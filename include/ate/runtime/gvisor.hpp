@@ -21,6 +21,7 @@ class Paths;
 }  // namespace ate::core
 
 namespace ate::net {
+class Egress;
 class NetnsFactory;
 }  // namespace ate::net
 
@@ -51,6 +52,8 @@ struct GvisorOptions {
   /// into a root file system of its own together with the libraries it needs, if any.
   std::string selftest_program = "/proc/self/exe";
   std::vector<std::string> selftest_args = {"selftest-workload"};
+  /// The way out for actors with `egress: nat`; null: there is none.
+  net::Egress* egress = nullptr;
   GvisorDeadlines deadlines;
   /// Bytes kept of what a runsc command prints.
   std::size_t output_limit = 64 * 1024;

@@ -133,7 +133,7 @@ class Sandbox {
 /// Something of ours found on the host at start: a cgroup leaf, netns pair, run directory, process,
 /// mount.
 struct Leftover {
-  std::string kind;  // cgroup | netns | rundir | process | overlay
+  std::string kind;  // cgroup | netns | uplink | rundir | process | overlay
   std::string id;    // what purge() needs
   std::string uid;   // actor's, when it can be told
   std::int64_t serial = 0;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/net/egress.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/util/failpoint.hpp"
 #include "ate/util/log.hpp"
@@ -131,10 +132,22 @@ async::Task<Result<net::NetnsPair>> acquire_network(Services& services) {
 
 async::Task<void> release_network(Services& services, net::NetnsPair pair) {
   const std::string id = pair.id;
+  if (services.options.egress != nullptr) {
+    const Status closed = co_await services.options.egress->detach(id);
+    // IGNORED: the link goes with its other end, and what stays is found by observe().
+    static_cast<void>(closed);
+  }
   const Status done = co_await services.netns.destroy(std::move(pair));
   // IGNORED: nothing waits for it; what stays is found by observe() from now on.
   static_cast<void>(done);
   services.networks.erase(id);
+}
+
+async::Task<Status> open_egress(Services& services, net::NetnsPair pair) {
+  if (services.options.egress == nullptr) {
+    co_return fail(Errc::Unavailable, "egress nat is not to be had here");
+  }
+  co_return co_await services.options.egress->attach(std::move(pair));
 }
 
 StageTimer::StageTimer(StageSink& sink, std::string name)

@@ -58,6 +58,7 @@ struct StartPlan {
   std::function<Result<std::string>(const core::OciPaths&)> make_spec;
   std::string image_path;  // snapshot directory; "" = boot
   std::int64_t image_bytes = 0;
+  bool nat = false;  // egress: nat
 };
 
 /// A live sandbox: its processes, cgroup, network, files. Shared by the Sandbox that the engine
@@ -92,6 +93,8 @@ using GuestPtr = std::shared_ptr<Guest>;
 /// A pair from the factory, and its way back; both keep Services::networks right.
 [[nodiscard]] async::Task<Result<net::NetnsPair>> acquire_network(Services& services);
 [[nodiscard]] async::Task<void> release_network(Services& services, net::NetnsPair pair);
+/// Its way out, for `egress: nat`. Taken away by release_network.
+[[nodiscard]] async::Task<Status> open_egress(Services& services, net::NetnsPair pair);
 
 /// Makes everything and starts runsc. On failure nothing is left (the network goes in the
 /// background).

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "ate/net/egress.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/util/ids.hpp"
 #include "runtime/gvisor/processes.hpp"
@@ -127,6 +128,24 @@ class Finder {
             {.kind = "netns", .id = id, .uid = owner.first, .serial = owner.second, .live = false});
       }
     }
+    return uplinks();
+  }
+
+  Status uplinks() {
+    if (services_.options.egress == nullptr) {
+      return {};
+    }
+    ATE_ASSIGN(const std::vector<std::string> ids, services_.options.egress->leftovers());
+    for (const std::string& id : ids) {
+      if (!held_.networks.contains(id)) {
+        const GuestKey owner = netns_of_[id];
+        found_.push_back({.kind = "uplink",
+                          .id = id,
+                          .uid = owner.first,
+                          .serial = owner.second,
+                          .live = false});
+      }
+    }
     return {};
   }
 
@@ -214,6 +233,9 @@ Result<std::vector<Leftover>> find_leftovers(const Services& services, const Hel
 async::Task<Status> purge_leftover(Services& services, Leftover leftover) {
   if (leftover.kind == "netns") {
     co_return co_await services.netns.purge(leftover.id);
+  }
+  if (leftover.kind == "uplink" && services.options.egress != nullptr) {
+    co_return co_await services.options.egress->purge(leftover.id);
   }
   if (leftover.kind == "cgroup") {
     const std::size_t slash = leftover.id.find('/');

@@ -235,6 +235,7 @@ Result<StartPlan> GvisorRuntime::boot_plan(const BootPlan& plan) const {
   start.incarnation = plan.incarnation;
   start.platform = value_or(plan.options, kPlatformOption, kDefaultPlatform);
   start.container = spec->containers(0).name();
+  start.nat = spec->egress() == v1alpha1::ActorTemplateSpec::nat;
   start.rootfs = image.rootfs;
   ATE_ASSIGN(start.runsc, services_.assets.path_of(value_or(plan.assets, kAsset, "")));
   start.binds = [spec, volumes = plan.volumes](const Layout& layout) {
@@ -258,6 +259,7 @@ Result<StartPlan> GvisorRuntime::restore_plan(const RestorePlan& plan) const {
   start.incarnation = plan.incarnation;
   start.platform = runtime_value(*manifest, kPlatformOption);
   start.container = spec->containers(0).name();
+  start.nat = spec->egress() == v1alpha1::ActorTemplateSpec::nat;
   start.rootfs = plan.images.front().rootfs;
   start.image_path = plan.directory;
   for (const v1alpha1::SnapshotFile& file : manifest->files()) {

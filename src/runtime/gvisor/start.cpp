@@ -221,6 +221,12 @@ async::Task<Result<Outcome>> launch(GuestPtr guest, std::shared_ptr<StartPlan> p
     co_return fail(std::move(stdio).error());
   }
   preparing.done();
+  if (plan->nat) {
+    StageTimer connecting(stages, "egress");
+    const Status open = co_await open_egress(services, guest->netns);
+    ATE_CO_TRY(open);
+    connecting.done();
+  }
   if (failpoint("gvisor-prepared")) {
     co_return fail(Errc::RuntimeFailed, "failpoint gvisor-prepared");
   }

@@ -89,7 +89,6 @@ TEST_CASE("template: what later work implements is refused, never ignored") {
   bad_spec(R"("resources":{"limits":{"cpu":"1","memory":"512Mi"}})", "spec.resources", kLater);
   bad_spec(R"("diskQuota":"2Gi")", "spec.diskQuota", kLater);
   bad_spec(R"("onHostReboot":"revert")", "spec.onHostReboot", kLater);
-  bad_spec(R"("egress":"nat")", "spec.egress", kLater);
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"golden":true},"warmupSeconds":3601)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"onSuspend":"DATA_ON_GOLDEN"})", "spec.snapshots.onSuspend", kLater);

@@ -116,7 +116,8 @@ TEST_CASE("live: other verbs wait for the checkpoint only, not for the disk") {
     co_await refused(w.snapshot("a"), Errc::OperationInProgress);
     co_await refused(w.suspend("a"), Errc::OperationInProgress);
     co_await must(w.resume("a"));  // it is RUNNING
-    Side<engine::Connected> client(w.context, calls, "client", w.engine->connect(World::key("a"), 80));
+    Side<engine::Connected> client(w.context, calls, "client",
+                                   w.engine->connect(World::key("a"), 80));
     gate.open.set();
     const auto dialled = co_await client.join();
     ok(dialled);

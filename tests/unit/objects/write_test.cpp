@@ -72,15 +72,15 @@ TEST_CASE("put: what is wrong is answered with all of it, and nothing is kept") 
     REQUIRE(unknown.error().code() == Errc::UnknownField);
     auto invalid = co_await put_template(
         *catalog, "t",
-        R"({"metadata":{"name":"u","atespace":"other"},"spec":{"sandboxClass":"gvisor","egress":"nat",
+        R"({"metadata":{"name":"u","atespace":"other"},"spec":{"sandboxClass":"gvisor","resources":{"limits":{"cpu":"1"}},
             "containers":[{"name":"a","image":"nginx"}]}})");
     REQUIRE(invalid.error().code() == Errc::InvalidValue);
     std::vector<std::string> fields;
     for (const Problem& problem : invalid.error().problems()) {
       fields.push_back(problem.field);
     }
-    REQUIRE(fields == std::vector<std::string>{"metadata.name", "metadata.atespace", "spec.egress",
-                                               "spec.containers[0].image"});
+    REQUIRE(fields == std::vector<std::string>{"metadata.name", "metadata.atespace",
+                                               "spec.resources", "spec.containers[0].image"});
     rig.sources->images.clear();
     auto no_image = co_await put_template(*catalog, "t", template_json("t"));
     REQUIRE(no_image.error().code() == Errc::ImageInvalid);
