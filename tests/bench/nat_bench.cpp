@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,11 +19,10 @@
 #include <thread>
 #include <vector>
 
-#include "ate/net/egress.hpp"
 #include "ate/net/netns.hpp"
 #include "net/nft_rules.hpp"
+#include "net/pair.hpp"
 #include "net/uplink.hpp"
-#include "support/run_coro.hpp"
 #include "support/temp_dir.hpp"
 
 namespace {
@@ -172,20 +170,9 @@ int main() {
     std::puts("SKIPPED: no ip to lay the path with");
     return 77;
   }
-  int code = 77;
-  test::TempDir directory;
-  test::run_coro([&](async::Context& context) -> async::Task<void> {
-    net::NetnsFactory factory(context, directory.path() + "/netns", 0);
-    if (factory.prepare()) {
-      const Result<net::NetnsPair> pair = co_await factory.acquire();
-      if (pair) {
-        auto work = [&]() { return measure(*pair, world, directory.path()); };
-        code = co_await async::run_blocking(context, work);
-        const Status gone = co_await factory.destroy(*pair);
-        static_cast<void>(gone);
-      }
-    }
-    co_await factory.drain();
-  });
-  return code;
+  const test::TempDir directory;
+  const Result<net::NetnsPair> pair = net::make_pair(directory.path(), "0123abcd");
+  const int code = pair ? measure(*pair, world, directory.path()) : 77;
+  const Status gone = net::remove_pair(directory.path(), "0123abcd");
+  return gone ? code : 1;
 }

@@ -195,7 +195,7 @@ TEST_CASE("scan: every problem of a document is told at once, each at its own pl
             "    image: nginx:latest\n"
             "    env: [5, {name: A, value: b}, {name: 1A, value: b}]\n"
             "  idle: {after: 10 minutes, action: sleep}\n"
-            "  ttl: 1h\n");
+            "  ttl: soon\n");
   rig.write("b.yaml", template_yaml("t", "") + "---\n" + config_yaml("gvisor", ""));
   rig.images.clear();
   rig.assets.clear();
