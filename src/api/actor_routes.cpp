@@ -157,7 +157,8 @@ async::Task<Status> signal_actor(Call& call) {
   ATE_CO_TRY(codec::from_json(call.request().body, {}, request));
   ATE_CO_ASSIGN(const int number, parse_signal(request.signal()));
   engine::Caller caller = call.caller();
-  Status signalled = co_await call.backend().signal(key, number, std::move(caller));
+  Status signalled =
+      co_await call.backend().signal(key, number, request.container(), std::move(caller));
   ATE_CO_TRY(std::move(signalled));
   ATE_CO_ASSIGN(Backend::Actor actor, call.backend().actor(key));
   Status sent = co_await reply_actor(call, std::move(actor));

@@ -54,6 +54,9 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> revert_actor(Call& call);
 [[nodiscard]] async::Task<Status> make_snapshot(Call& call);
 
+// exec_route.cpp
+[[nodiscard]] async::Task<Status> exec_actor(Call& call);
+
 // proxy_route.cpp
 [[nodiscard]] async::Task<Status> proxy(Call& call);
 [[nodiscard]] async::Task<Status> tunnel(Call& call);

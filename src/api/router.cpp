@@ -56,7 +56,7 @@ constexpr std::array kRoutes{
     Route{"POST", "/v1/actors/{name}/suspend", "atespace", Body::Json, suspend_actor},
     Route{"POST", "/v1/actors/{name}/revert", "atespace", Body::Json, revert_actor},
     Route{"POST", "/v1/actors/{name}/signal", "atespace", Body::Json, signal_actor},
-    Route{"POST", "/v1/actors/{name}/exec", kAnyQuery, Body::Json, not_yet_supported},
+    Route{"POST", "/v1/actors/{name}/exec", "atespace", Body::Json, exec_actor},
     Route{"ANY", "/v1/actors/{name}/proxy/{port}/{path}", kAnyQuery, Body::Streamed, proxy},
     Route{"GET", "/v1/actors/{name}/tunnel/{port}", "atespace", Body::None, tunnel},
     Route{"GET", "/v1/actors/{name}/stats", kAnyQuery, Body::None, not_yet_supported},

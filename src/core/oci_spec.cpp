@@ -7,6 +7,7 @@
 
 #include "ate/core/json.hpp"
 #include "ate/v1alpha1/objects.pb.h"
+#include "core/oci_text.hpp"
 
 namespace ate::core {
 namespace {
@@ -52,25 +53,6 @@ void put_env(std::vector<std::string>& env, const std::string& entry, bool repla
   }
 }
 
-std::string resources_json(const CgroupLimits& limits) {
-  std::vector<std::string> parts;
-  if (limits.memory_bytes > 0) {
-    parts.push_back(R"("memory":{"limit":)" + std::to_string(limits.memory_bytes) + "}");
-  }
-  if (limits.cpu_milli > 0) {
-    parts.push_back(R"("cpu":{"period":)" + std::to_string(kCpuPeriodMicros) + R"(,"quota":)" +
-                    std::to_string(cpu_quota_micros(limits.cpu_milli)) + "}");
-  }
-  if (limits.pids > 0) {
-    parts.push_back(R"("pids":{"limit":)" + std::to_string(limits.pids) + "}");
-  }
-  std::string out = "{";
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    out += (i == 0 ? "" : ",") + parts[i];
-  }
-  return out + "}";
-}
-
 std::string capabilities_json(bool root) {
   const std::vector<std::string> all(kCapabilities.begin(), kCapabilities.end());
   const std::string set = json_strings(all);
@@ -80,27 +62,44 @@ std::string capabilities_json(bool root) {
          "}";
 }
 
-std::string process_json(const OciPlan& plan, const std::vector<std::string>& args,
-                         const std::string& cwd) {
-  std::string out = R"({"terminal":false,"user":{"uid":)" + std::to_string(plan.user.uid) +
-                    R"(,"gid":)" + std::to_string(plan.user.gid);
-  if (!plan.user.additional_gids.empty()) {
+std::string process_json(const OciProcess& process) {
+  std::string out = R"({"terminal":false,"user":{"uid":)" + std::to_string(process.user.uid) +
+                    R"(,"gid":)" + std::to_string(process.user.gid);
+  if (!process.user.additional_gids.empty()) {
     out += R"(,"additionalGids":[)";
-    for (std::size_t i = 0; i < plan.user.additional_gids.size(); ++i) {
-      out += (i == 0 ? "" : ",") + std::to_string(plan.user.additional_gids[i]);
+    for (std::size_t i = 0; i < process.user.additional_gids.size(); ++i) {
+      out += (i == 0 ? "" : ",") + std::to_string(process.user.additional_gids[i]);
     }
     out += "]";
   }
   out += R"(},"args":)";
-  out += json_strings(args);
+  out += json_strings(process.args);
   out += R"(,"env":)";
-  out += json_strings(oci_env(plan));
-  out += R"(,"cwd":)" + json_quote(cwd);
-  out += R"(,"capabilities":)" + capabilities_json(plan.user.uid == 0);
+  out += json_strings(process.env);
+  out += R"(,"cwd":)" + json_quote(process.cwd);
+  out += R"(,"capabilities":)" + capabilities_json(process.user.uid == 0);
   out += R"(,"rlimits":[{"type":"RLIMIT_NOFILE","hard":1048576,"soft":65536}])";
   // runsc sets it always; said here for whoever reads the bundle.
   out += R"(,"noNewPrivileges":false})";
   return out;
+}
+
+/// By them runsc tells the root of a sandbox from what joins it, and a restore who is who.
+std::string annotations_json(const char* type, const OciPod& pod) {
+  std::string out = R"({"io.kubernetes.cri.container-type":)" + json_quote(type) +
+                    R"(,"io.kubernetes.cri.container-name":)" + json_quote(pod.name);
+  if (!pod.sandbox.empty()) {
+    out += R"(,"io.kubernetes.cri.sandbox-id":)" + json_quote(pod.sandbox);
+  }
+  return out + "}";
+}
+
+/// cgroupsPath and resources are there also when nothing is enforced: a restore may fill them in.
+std::string linux_json(const OciPaths& paths) {
+  return R"({"cgroupsPath":)" + json_quote(paths.cgroups_path) + R"(,"resources":)" +
+         resources_json(paths.limits) +
+         R"(,"namespaces":[{"type":"pid"},{"type":"ipc"},{"type":"uts"},{"type":"mount"},{"type":"network","path":)" +
+         json_quote(paths.network_namespace) + "}]}";
 }
 
 std::string mounts_json(const OciPlan& plan) {
@@ -157,8 +156,27 @@ std::string absolute(const std::string& working_dir) {
 
 }  // namespace
 
+std::string resources_json(const CgroupLimits& limits) {
+  std::vector<std::string> parts;
+  if (limits.memory_bytes > 0) {
+    parts.push_back(R"("memory":{"limit":)" + std::to_string(limits.memory_bytes) + "}");
+  }
+  if (limits.cpu_milli > 0) {
+    parts.push_back(R"("cpu":{"period":)" + std::to_string(kCpuPeriodMicros) + R"(,"quota":)" +
+                    std::to_string(cpu_quota_micros(limits.cpu_milli)) + "}");
+  }
+  if (limits.pids > 0) {
+    parts.push_back(R"("pids":{"limit":)" + std::to_string(limits.pids) + "}");
+  }
+  std::string out = "{";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    out += (i == 0 ? "" : ",") + parts[i];
+  }
+  return out + "}";
+}
+
 Result<std::vector<std::string>> oci_args(const OciImage& image,
-                                          const v1alpha1::Container& container) {
+                                          const v1alpha1::Container& container, std::size_t index) {
   std::vector<std::string> args;
   const bool own_command = container.command_size() > 0;
   if (own_command) {
@@ -174,7 +192,7 @@ Result<std::vector<std::string>> oci_args(const OciImage& image,
   if (args.empty() || args.front().empty()) {
     return fail(Error(Errc::InvalidValue,
                       "the image names neither an entrypoint nor a command; set command")
-                    .with_field("spec.containers[0].command"));
+                    .with_field("spec.containers[" + std::to_string(index) + "].command"));
   }
   return args;
 }
@@ -196,159 +214,49 @@ std::vector<std::string> oci_env(const OciPlan& plan) {
 }
 
 Result<std::string> build_oci_spec(const OciPlan& plan, const v1alpha1::Container& container) {
-  ATE_ASSIGN(const std::vector<std::string> args, oci_args(plan.image, container));
+  ATE_ASSIGN(const std::vector<std::string> args, oci_args(plan.image, container, plan.index));
   for (const auto& [destination, source] : plan.paths.bind_sources) {
     ATE_TRY(check_destination(destination));
   }
   const std::string cwd =
       absolute(container.working_dir().empty() ? plan.image.working_dir : container.working_dir());
-  std::string out =
-      "{\n  \"ociVersion\":\"1.0.2\",\n  \"process\":" + process_json(plan, args, cwd);
+  const OciProcess process{.args = args, .env = oci_env(plan), .cwd = cwd, .user = plan.user};
+  std::string out = "{\n  \"ociVersion\":\"1.0.2\",\n  \"process\":" + process_json(process);
   // Not read-only: the guest's writes go to the overlay, never to the shared image.
   out += ",\n  \"root\":{\"path\":" + json_quote(plan.paths.rootfs) + ",\"readonly\":false}";
   out += ",\n  \"hostname\":" + json_quote(kActorHostname);
   out += ",\n  \"mounts\":" + mounts_json(plan);
-  // cgroupsPath and resources are there also when nothing is enforced: a restore may fill them in.
-  out += ",\n  \"linux\":{\"cgroupsPath\":" + json_quote(plan.paths.cgroups_path) +
-         ",\"resources\":" + resources_json(plan.paths.limits);
-  out +=
-      R"(,"namespaces":[{"type":"pid"},{"type":"ipc"},{"type":"uts"},{"type":"mount"},{"type":"network","path":)" +
-      json_quote(plan.paths.network_namespace) + "}]}\n}\n";
-  return out;
-}
-
-namespace {
-
-/// Replacements of values, applied back to front so that their places stay right.
-class Edits {
- public:
-  void replace(const JsonValue& value, std::string text) {
-    edits_.push_back({.begin = value.begin, .end = value.end, .text = std::move(text)});
+  if (!plan.pod.name.empty()) {
+    out += ",\n  \"annotations\":" + annotations_json("container", plan.pod);
   }
+  return out + ",\n  \"linux\":" + linux_json(plan.paths) + "\n}\n";
+}
 
-  [[nodiscard]] std::string apply(std::string_view text) {
-    std::sort(edits_.begin(), edits_.end(),
-              [](const Edit& a, const Edit& b) { return a.begin > b.begin; });
-    std::string out(text);
-    for (const Edit& edit : edits_) {
-      out.replace(edit.begin, edit.end - edit.begin, edit.text);
-    }
-    return out;
+std::string build_pause_spec(const OciPaths& paths) {
+  // Nobody inside, whatever becomes of it: the guest's other processes can't even see it.
+  constexpr std::uint32_t kNobody = 65534;
+  OciProcess process{
+      .args = {std::string("/") + kPauseProgramName}, .env = {}, .cwd = "/", .user = {}};
+  process.user.uid = kNobody;
+  process.user.gid = kNobody;
+  std::string out = "{\n  \"ociVersion\":\"1.0.2\",\n  \"process\":" + process_json(process);
+  out += ",\n  \"root\":{\"path\":" + json_quote(paths.rootfs) + ",\"readonly\":false}";
+  out += ",\n  \"hostname\":" + json_quote(kActorHostname);
+  out += ",\n  \"mounts\":[],\n  \"annotations\":" +
+         annotations_json("sandbox", {.name = kPauseContainerName, .sandbox = {}});
+  return out + ",\n  \"linux\":" + linux_json(paths) + "\n}\n";
+}
+
+std::string build_process_json(const OciProcess& process) {
+  return process_json(process) + "\n";
+}
+
+std::vector<std::string> merge_env(std::vector<std::string> base,
+                                   const std::vector<std::string>& entries) {
+  for (const std::string& entry : entries) {
+    put_env(base, entry, true);
   }
-
- private:
-  struct Edit {
-    std::size_t begin;
-    std::size_t end;
-    std::string text;
-  };
-
-  std::vector<Edit> edits_;
-};
-
-Error corrupt(const std::string& what) {
-  return Error(Errc::SnapshotCorrupt, "the snapshot's OCI spec " + what).with_field("ociSpec");
-}
-
-Result<JsonValue> parse_spec(std::string_view spec) {
-  std::expected<JsonValue, JsonFault> value = parse_json(spec, JsonLimits{});
-  if (!value) {
-    return fail(corrupt("is not JSON: " + value.error().what));
-  }
-  return std::move(*value);
-}
-
-Result<const JsonValue*> member(const JsonValue& object, const char* key) {
-  const JsonValue* found = object.find(key);
-  if (found == nullptr) {
-    return fail(corrupt(std::string("has no ") + key));
-  }
-  return found;
-}
-
-struct Bind {
-  std::string destination;
-  const JsonValue* source;
-};
-
-bool is_of_type(const JsonValue& entry, std::string_view type) {
-  const std::string* text = entry.as_text();
-  return text != nullptr && *text == type;
-}
-
-Result<std::vector<Bind>> binds(const JsonValue& root) {
-  ATE_ASSIGN(const JsonValue* mounts, member(root, "mounts"));
-  std::vector<Bind> found;
-  for (const JsonValue& mount : mounts->items) {
-    ATE_ASSIGN(const JsonValue* type, member(mount, "type"));
-    if (!is_of_type(*type, "bind")) {
-      continue;
-    }
-    ATE_ASSIGN(const JsonValue* destination, member(mount, "destination"));
-    ATE_ASSIGN(const JsonValue* source, member(mount, "source"));
-    if (destination->as_text() == nullptr) {
-      return fail(corrupt("has a mount without destination"));
-    }
-    found.push_back({.destination = *destination->as_text(), .source = source});
-  }
-  return found;
-}
-
-Status replace_binds(const JsonValue& root, const OciPaths& paths, Edits& edits) {
-  ATE_ASSIGN(const std::vector<Bind> found, binds(root));
-  for (const Bind& bind : found) {
-    const auto source = paths.bind_sources.find(bind.destination);
-    if (source == paths.bind_sources.end()) {
-      return fail(Error(Errc::SnapshotIncompatible, "the snapshot mounts " +
-                                                        json_quote(bind.destination) +
-                                                        ", which this actor doesn't have")
-                      .with_field("ociSpec.mounts"));
-    }
-    edits.replace(*bind.source, json_quote(source->second));
-  }
-  return {};
-}
-
-Status replace_network(const JsonValue& linux_part, const OciPaths& paths, Edits& edits) {
-  ATE_ASSIGN(const JsonValue* namespaces, member(linux_part, "namespaces"));
-  for (const JsonValue& entry : namespaces->items) {
-    ATE_ASSIGN(const JsonValue* type, member(entry, "type"));
-    if (is_of_type(*type, "network")) {
-      ATE_ASSIGN(const JsonValue* path, member(entry, "path"));
-      edits.replace(*path, json_quote(paths.network_namespace));
-      return {};
-    }
-  }
-  return fail(corrupt("has no network namespace"));
-}
-
-}  // namespace
-
-Result<std::string> with_runtime_paths(std::string_view spec, const OciPaths& paths) {
-  ATE_ASSIGN(const JsonValue root, parse_spec(spec));
-  Edits edits;
-  ATE_ASSIGN(const JsonValue* root_fs, member(root, "root"));
-  ATE_ASSIGN(const JsonValue* path, member(*root_fs, "path"));
-  edits.replace(*path, json_quote(paths.rootfs));
-  ATE_TRY(replace_binds(root, paths, edits));
-  ATE_ASSIGN(const JsonValue* linux_part, member(root, "linux"));
-  ATE_ASSIGN(const JsonValue* cgroups_path, member(*linux_part, "cgroupsPath"));
-  edits.replace(*cgroups_path, json_quote(paths.cgroups_path));
-  ATE_ASSIGN(const JsonValue* resources, member(*linux_part, "resources"));
-  edits.replace(*resources, resources_json(paths.limits));
-  ATE_TRY(replace_network(*linux_part, paths, edits));
-  return edits.apply(spec);
-}
-
-Result<std::vector<std::string>> bind_destinations(std::string_view spec) {
-  ATE_ASSIGN(const JsonValue root, parse_spec(spec));
-  ATE_ASSIGN(const std::vector<Bind> found, binds(root));
-  std::vector<std::string> destinations;
-  destinations.reserve(found.size());
-  for (const Bind& bind : found) {
-    destinations.push_back(bind.destination);
-  }
-  return destinations;
+  return base;
 }
 
 }  // namespace ate::core

@@ -43,6 +43,10 @@ std::string Paths::snapshots() const {
   return state_dir_ + "/snapshots";
 }
 
+std::string Paths::pause_rootfs() const {
+  return state_dir_ + "/pause";
+}
+
 std::string Paths::actors() const {
   return state_dir_ + "/actors";
 }

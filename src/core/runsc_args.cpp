@@ -5,7 +5,8 @@
 namespace ate::core {
 namespace {
 
-Argv command(const RunscGlobals& globals, std::string name, std::vector<std::string> flags) {
+Argv command(const RunscGlobals& globals, std::string name, std::vector<std::string> flags,
+             const std::string& id) {
   Argv argv{globals.executable, runsc_root_argument(globals.root), "--log=" + globals.log,
             "--log-format=json", "--panic-log=" + globals.panic_log,
             "--platform=" + globals.platform, "--network=sandbox",
@@ -19,44 +20,74 @@ Argv command(const RunscGlobals& globals, std::string name, std::vector<std::str
   for (std::string& flag : flags) {
     argv.push_back(std::move(flag));
   }
-  argv.emplace_back(kRunscContainerId);
+  argv.push_back(id);
   return argv;
 }
 
+std::vector<std::string> start_flags(const RunscContainer& container) {
+  std::vector<std::string> flags{"-detach", "-bundle=" + container.bundle};
+  if (!container.pid_file.empty()) {
+    flags.push_back("-pid-file=" + container.pid_file);
+  }
+  return flags;
+}
+
 }  // namespace
+
+std::string runsc_member_id(const std::string& container) {
+  return "c-" + container;
+}
+
+std::string runsc_control_socket(const std::string& root) {
+  return root + "/runsc-" + kRunscContainerId + ".sock";
+}
+
+std::string runsc_state_file(const std::string& root, const std::string& id) {
+  return root + "/" + id + "_sandbox:" + kRunscContainerId + ".state";
+}
 
 std::string runsc_root_argument(const std::string& root) {
   return "--root=" + root;
 }
 
-Argv runsc_run(const RunscGlobals& globals, const std::string& bundle,
-               const std::string& pid_file) {
-  return command(globals, "run", {"-detach", "-bundle=" + bundle, "-pid-file=" + pid_file});
+Argv runsc_run(const RunscGlobals& globals, const RunscContainer& container) {
+  return command(globals, "run", start_flags(container), container.id);
 }
 
-Argv runsc_restore(const RunscGlobals& globals, const std::string& bundle,
-                   const std::string& pid_file, const std::string& image_path) {
-  return command(
-      globals, "restore",
-      {"-detach", "-bundle=" + bundle, "-pid-file=" + pid_file, "-image-path=" + image_path});
+Argv runsc_restore(const RunscGlobals& globals, const RunscContainer& container,
+                   const std::string& image_path) {
+  std::vector<std::string> flags = start_flags(container);
+  flags.push_back("-image-path=" + image_path);
+  return command(globals, "restore", std::move(flags), container.id);
 }
 
 Argv runsc_pause(const RunscGlobals& globals) {
-  return command(globals, "pause", {});
+  return command(globals, "pause", {}, kRunscContainerId);
 }
 
 Argv runsc_resume(const RunscGlobals& globals) {
-  return command(globals, "resume", {});
+  return command(globals, "resume", {}, kRunscContainerId);
 }
 
 Argv runsc_checkpoint(const RunscGlobals& globals, const std::string& image_path) {
   // The default of -compression has changed between releases, so it is always given.
   return command(globals, "checkpoint",
-                 {"-leave-running", "-compression=none", "-image-path=" + image_path});
+                 {"-leave-running", "-compression=none", "-image-path=" + image_path},
+                 kRunscContainerId);
 }
 
-Argv runsc_kill(const RunscGlobals& globals, int signo) {
-  Argv argv = command(globals, "kill", {});
+Argv runsc_delete(const RunscGlobals& globals, const std::string& id) {
+  return command(globals, "delete", {"-force"}, id);
+}
+
+Argv runsc_exec(const RunscGlobals& globals, const std::string& id, const std::string& process_file,
+                const std::string& pid_file) {
+  return command(globals, "exec", {"-process=" + process_file, "-internal-pid-file=" + pid_file},
+                 id);
+}
+
+Argv runsc_kill(const RunscGlobals& globals, const std::string& id, int signo) {
+  Argv argv = command(globals, "kill", {}, id);
   argv.push_back(std::to_string(signo));
   return argv;
 }

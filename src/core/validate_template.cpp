@@ -128,12 +128,13 @@ class TemplateChecker {
   void containers() {
     Unique names(check_);
     if (spec_.containers_size() == 0) {
-      check_.invalid("spec.containers", "is required: one container");
+      check_.invalid("spec.containers", "is required: one container or several");
     } else if (spec_.containers_size() > kMaxContainers) {
       check_.invalid("spec.containers",
                      "more than " + std::to_string(kMaxContainers) + " containers");
-    } else if (spec_.containers_size() > 1) {
-      check_.not_yet("spec.containers", "several containers per actor; one is");
+    } else if (std::ranges::all_of(spec_.containers(), &v1alpha1::Container::sidecar)) {
+      check_.invalid("spec.containers",
+                     "needs one that is no sidecar: its end is the end of the actor");
     }
     for (int i = 0; i < std::min(spec_.containers_size(), kMaxContainers); ++i) {
       const std::string path = item_path("spec.containers", i);
@@ -170,9 +171,6 @@ class TemplateChecker {
       }
     }
     mounts(path + ".volumeMounts", container.volume_mounts());
-    if (container.sidecar()) {
-      check_.not_yet(path + ".sidecar", "sidecar containers");
-    }
   }
 
   template <class Strings>
@@ -259,7 +257,11 @@ class TemplateChecker {
       check_.port(path + ".tcp.port", readyz.tcp().port());
     }
     if (readyz.has_exec()) {
-      check_.not_yet(path + ".exec", "readiness by a command; use http or tcp");
+      const auto& command = readyz.exec().command();
+      if (command.empty() || command[0].empty()) {
+        check_.invalid(path + ".exec.command", "is required: the program and its arguments");
+      }
+      strings(path + ".exec.command", command);
     }
     if (readyz.has_period_ms()) {
       check_.range(path + ".periodMs", readyz.period_ms(), 1, 60'000);

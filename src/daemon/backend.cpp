@@ -155,8 +155,14 @@ async::Task<Result<engine::VerbResult>> ServiceBackend::run(api::Verb verb, engi
                         std::move(caller));
 }
 
-async::Task<Status> ServiceBackend::signal(engine::ActorKey key, int signo, engine::Caller caller) {
-  return engine_.signal(std::move(key), signo, std::move(caller));
+async::Task<Status> ServiceBackend::signal(engine::ActorKey key, int signo, std::string container,
+                                           engine::Caller caller) {
+  return engine_.signal(std::move(key), signo, std::move(container), std::move(caller));
+}
+
+async::Task<Result<core::ExecOutput>> ServiceBackend::exec(engine::ActorKey key,
+                                                           core::ExecPlan plan) {
+  return engine_.exec(std::move(key), std::move(plan));
 }
 
 async::Task<Result<engine::Connected>> ServiceBackend::connect(engine::ActorKey key,

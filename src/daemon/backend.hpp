@@ -48,8 +48,10 @@ class ServiceBackend final : public api::Backend {
   [[nodiscard]] async::Task<Result<engine::VerbResult>> run(api::Verb verb, engine::ActorKey key,
                                                             engine::VerbOptions options,
                                                             engine::Caller caller) override;
-  [[nodiscard]] async::Task<Status> signal(engine::ActorKey key, int signo,
+  [[nodiscard]] async::Task<Status> signal(engine::ActorKey key, int signo, std::string container,
                                            engine::Caller caller) override;
+  [[nodiscard]] async::Task<Result<core::ExecOutput>> exec(engine::ActorKey key,
+                                                           core::ExecPlan plan) override;
   [[nodiscard]] async::Task<Result<engine::Connected>> connect(engine::ActorKey key,
                                                                std::uint16_t port) override;
   void touch(const std::string& uid) override;

@@ -21,6 +21,9 @@ void settle_fields(v1alpha1::ActorRecord& record, core::State from, WallTime now
     status.clear_guest();
     status.clear_address();
     status.clear_restored_from();
+    if (to != core::State::Exited && to != core::State::Crashed) {
+      status.clear_containers();
+    }
     record.set_netns_id("");
     record.set_sandbox_pid(0);
     record.set_sandbox_start(0);

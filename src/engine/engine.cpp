@@ -117,8 +117,15 @@ async::Task<Result<VerbResult>> Engine::remove(ActorKey key, bool force, VerbOpt
   co_return co_await state_->verb(command, std::move(key), std::move(options), std::move(caller));
 }
 
-async::Task<Status> Engine::signal(ActorKey key, int signo, Caller /*caller*/) {
-  co_return co_await state_->signal(std::move(key), signo);
+async::Task<Status> Engine::signal(ActorKey key, int signo, std::string container,
+                                   Caller /*caller*/) {
+  co_return co_await state_->signal(std::move(key), signo, std::move(container));
+}
+
+async::Task<Result<core::ExecOutput>> Engine::exec(ActorKey key, core::ExecPlan plan) {
+  ATE_CO_ASSIGN(const EntryPtr entry, state_->find(key));
+  const std::shared_ptr<void> held = hold(entry->uid());
+  co_return co_await state_->exec(std::move(key), std::move(plan));
 }
 
 async::Task<Result<Connected>> Engine::connect(ActorKey key, std::uint16_t port) {

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <utility>
 
+#include "ate/core/containers.hpp"
 #include "engine/state.hpp"
 
 namespace ate::engine {
@@ -39,8 +40,48 @@ std::string cause_words(const runtime::SandboxExit& exit, bool by_operator) {
   return "unknown";
 }
 
+namespace {
+
+const char* state_word(runtime::ContainerView::State state) {
+  switch (state) {
+    case runtime::ContainerView::State::Running:
+      return "RUNNING";
+    case runtime::ContainerView::State::Waiting:
+      return "WAITING";
+    case runtime::ContainerView::State::Exited:
+      break;
+  }
+  return "EXITED";
+}
+
+}  // namespace
+
+void write_containers(v1alpha1::ActorRecord& record,
+                      const std::vector<runtime::ContainerView>& containers) {
+  v1alpha1::ActorStatus& status = *record.mutable_actor()->mutable_status();
+  status.clear_containers();
+  for (const runtime::ContainerView& view : containers) {
+    v1alpha1::ContainerStatus& out = *status.add_containers();
+    out.set_name(view.name);
+    out.set_state(state_word(view.state));
+    out.set_ready(view.ready);
+    out.set_sidecar(view.sidecar);
+    out.set_restarts(view.restarts);
+    out.set_message(view.message);
+    if (view.exit_code) {
+      out.set_exit_code(*view.exit_code);
+    }
+  }
+}
+
 void write_guest_end(v1alpha1::ActorRecord& record, const core::Settled& settled,
-                     const runtime::SandboxExit& exit) {
+                     const runtime::SandboxExit& exit,
+                     std::vector<runtime::ContainerView> containers) {
+  for (runtime::ContainerView& view : containers) {
+    view.state = runtime::ContainerView::State::Exited;  // with it all of them end
+    view.ready = false;
+  }
+  write_containers(record, containers);
   v1alpha1::ActorStatus& status = *record.mutable_actor()->mutable_status();
   set_state(record, settled.state);
   status.set_reason(settled.reason);
@@ -63,6 +104,7 @@ GuestPtr Engine::State::adopt(const EntryPtr& entry, std::unique_ptr<runtime::Sa
   }
   live(entry)->guest = guest;
   background.spawn("watch", watch(entry, guest));
+  background.spawn("containers", follow_containers(entry, guest));
   return guest;
 }
 
@@ -73,6 +115,29 @@ async::Task<void> Engine::State::watch(EntryPtr entry, GuestPtr guest) {
   guest->ended.set();
   if (!guest->destroying) {
     co_await guest_ended(entry, guest);
+  }
+}
+
+async::Task<void> Engine::State::follow_containers(EntryPtr entry, GuestPtr guest) {
+  const std::shared_ptr<State> self = shared_from_this();
+  while (true) {
+    const bool more = co_await guest->sandbox->containers_changed();
+    const std::shared_ptr<Live> live = entry->live;
+    if (!more || guest->destroying || live == nullptr || live->guest != guest) {
+      co_return;
+    }
+    const std::vector<runtime::ContainerView> containers = guest->sandbox->containers();
+    Change change;
+    change.event = "actor.containers";
+    change.edit = [containers](v1alpha1::ActorRecord& record) {
+      if (state_of(record) == core::State::Running) {
+        write_containers(record, containers);
+      }
+    };
+    if (entry->state() == core::State::Running) {
+      const Status saved = co_await this->change(entry, std::move(change));
+      static_cast<void>(saved);  // logged there; the next change tells it again
+    }
   }
 }
 
@@ -96,8 +161,9 @@ async::Task<void> Engine::State::guest_ended(EntryPtr entry, GuestPtr guest) {
   change.even_unsaved = true;
   change.message = exit.detail;
   const WallTime wall = clock.wall();
-  change.edit = [this, settled, exit, by_operator, wall](v1alpha1::ActorRecord& record) {
-    write_guest_end(record, settled, exit);
+  change.edit = [this, settled, exit, by_operator, wall,
+                 containers = guest->sandbox->containers()](v1alpha1::ActorRecord& record) {
+    write_guest_end(record, settled, exit, containers);
     record.set_ended_by_operator(by_operator);
     plan_restart(record, settled.state, wall);
   };
@@ -159,7 +225,7 @@ void Engine::State::worker_free(const std::string& worker, const std::string& ui
   worker_freed.beat();
 }
 
-async::Task<Status> Engine::State::signal(ActorKey key, int signo) {
+async::Task<Status> Engine::State::signal(ActorKey key, int signo, std::string container) {
   const std::shared_ptr<State> self = shared_from_this();
   if (signo < 1 || signo > 64) {
     co_return fail(Error(Errc::InvalidValue, "signal must be 1..64").with_field("signal"));
@@ -178,11 +244,19 @@ async::Task<Status> Engine::State::signal(ActorKey key, int signo) {
     co_return fail(std::move(error));
   }
   const GuestPtr guest = live->guest;
-  if (ends_processes(signo)) {
+  const std::vector<runtime::ContainerView> containers = guest->sandbox->containers();
+  std::vector<std::string> names;
+  for (const runtime::ContainerView& view : containers) {
+    names.push_back(view.name);
+  }
+  ATE_CO_ASSIGN(container, core::choose_container(names, container));
+  const bool to_sidecar =
+      std::ranges::find(containers, container, &runtime::ContainerView::name)->sidecar;
+  if (ends_processes(signo) && !to_sidecar) {
     guest->signalled = signo;
     guest->signalled_at = now();
   }
-  const Status sent = co_await guest->sandbox->signal(signo);
+  const Status sent = co_await guest->sandbox->signal(signo, std::move(container));
   if (sent || sent.error().code() != Errc::RuntimeFailed) {
     co_return sent;
   }

@@ -198,6 +198,7 @@ async::Task<Status> Engine::State::begin_start(EntryPtr entry, RunPtr run,
     set_state(record, core::State::Resuming);
     status.set_reason("");
     status.set_message("");
+    status.clear_containers();
     status.set_worker(start->slot.worker);
   };
   StageTimer timer(*run, clock, "intent");
@@ -305,6 +306,7 @@ async::Task<Status> Engine::State::commit_running(EntryPtr entry, RunPtr run,
     status.mutable_sandbox()->set_serial(start->serial);
     status.mutable_guest()->set_memory_bytes(guest->limits.guest_memory_bytes);
     status.mutable_guest()->set_vcpus(guest->limits.guest_vcpus);
+    write_containers(record, guest->sandbox->containers());
     record.set_sandbox_pid(identity.pid);
     record.set_sandbox_start(static_cast<std::int64_t>(identity.start_time));
     record.set_booted_from_state("");

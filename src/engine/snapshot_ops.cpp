@@ -301,10 +301,11 @@ async::Task<Error> Engine::State::undo_save(EntryPtr entry, RunPtr run, std::sha
   change.message = error.message();
   change.even_unsaved = true;
   change.edit = [this, settled, moved, exit, gone, by_operator, wall,
+                 containers = guest->sandbox->containers(),
                  message = error.message()](v1alpha1::ActorRecord& record) {
     set_pointers(record, moved.pointers);
     if (gone) {
-      write_guest_end(record, settled, exit);
+      write_guest_end(record, settled, exit, containers);
       record.set_ended_by_operator(by_operator);
       plan_restart(record, settled.state, wall);
       return;

@@ -252,7 +252,11 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<void> guest_ended(EntryPtr entry, GuestPtr guest);
   [[nodiscard]] async::Task<Status> retire(EntryPtr entry, GuestPtr guest,
                                            std::chrono::milliseconds graceful);
-  [[nodiscard]] async::Task<Status> signal(ActorKey key, int signo);
+  /// Keeps status.containers as the sandbox tells it.
+  [[nodiscard]] async::Task<void> follow_containers(EntryPtr entry, GuestPtr guest);
+  [[nodiscard]] async::Task<Status> signal(ActorKey key, int signo, std::string container);
+  // exec.cpp
+  [[nodiscard]] async::Task<Result<core::ExecOutput>> exec(ActorKey key, core::ExecPlan plan);
   void worker_free(const std::string& worker, const std::string& uid);
 
   // restart.cpp, idle.cpp, housekeeping.cpp
@@ -345,6 +349,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   std::uint64_t golden_kicks = 0;
   Pulse golden_kick;
   std::size_t parked = 0;
+  std::size_t execs = 0;
   bool ready = false;
   bool stopping = false;
   std::string not_ready_detail = "reconcile has not run yet";
@@ -356,6 +361,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
 
 /// How a guest ended, in the words of design.md section 8.
 [[nodiscard]] std::string cause_words(const runtime::SandboxExit& exit, bool by_operator);
+/// status.containers.
+void write_containers(v1alpha1::ActorRecord& record,
+                      const std::vector<runtime::ContainerView>& containers);
 /// What follows from a record's new state whatever led there.
 void settle_fields(v1alpha1::ActorRecord& record, core::State from, WallTime now);
 /// How long a guest that does not answer gets to turn out dead.
@@ -367,7 +375,8 @@ inline constexpr std::chrono::milliseconds kDeathNotice(500);
 
 /// Writes the end of a guest into its record.
 void write_guest_end(v1alpha1::ActorRecord& record, const core::Settled& settled,
-                     const runtime::SandboxExit& exit);
+                     const runtime::SandboxExit& exit,
+                     std::vector<runtime::ContainerView> containers);
 
 /// Who asks for the delete of an actor whose time is over.
 inline constexpr const char* kTtlCaller = "ttl";

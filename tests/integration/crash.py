@@ -72,7 +72,7 @@ class Rig:
         self.notes = tempfile.mkdtemp(prefix="ate-armed-")
         self.armed = os.path.join(self.notes, "armed")
         self.daemon.env["ATE_FAILPOINT"] = "@" + self.armed
-        self.daemon.write("objects.yaml", objects(replicas=4))
+        self.daemon.write("objects.yaml", objects(replicas=4) + "---\n" + scenario.three_text())
         self.baseline = None
         if prepared:
             subprocess.run(["cp", "-a", Prepared.directory(), self.daemon.state_dir], check=True)
@@ -122,7 +122,7 @@ class Rig:
         if not self.alive():
             raise Died
         try:
-            return self.daemon.get("/readyz", timeout=20).status == 200 and self.daemon.get("/v1/templates/counter").status == 200
+            return self.daemon.get("/readyz", timeout=20).status == 200 and self.daemon.get("/v1/templates/three").status == 200
         except (OSError, http.client.HTTPException):
             return False
 
@@ -150,10 +150,10 @@ class Rig:
 
     # What must hold.
 
-    def take_baseline(self):
+    def take_baseline(self, template="counter"):
         """Everything there is without any actor, once the daemon has its stock together. An image's first run adds mount
         points to its tree, so one actor has lived before."""
-        counter = Counter(self)
+        counter = Counter(self, template)
         counter.running()
         counter.remove()
         last = []
@@ -222,8 +222,11 @@ class Counter:
     """The counter of actor c1 as it must be: in memory, in the committed snapshot, in the pause snapshot; and in a file on its
     durable volume, which a snapshot brings back together with the memory."""
 
-    def __init__(self, rig):
+    def __init__(self, rig, template="counter"):
         self.rig = rig
+        self.template = template
+        # Those whose memory lives as long as the actor's: not the sidecar's.
+        self.ports = [8080] if template == "counter" else [8080, 8081]
         self.memory = self.committed = self.paused = self.file = 0
 
     def expect(self, reply, *status):
@@ -239,14 +242,17 @@ class Counter:
 
     def create(self):
         self.memory = self.committed = self.paused = self.file = 0
-        return self.rig.call("POST", "/v1/actors", {"metadata": {"name": "c1"}, "spec": {"template": {"name": "counter"}}})
+        return self.rig.call("POST", "/v1/actors", {"metadata": {"name": "c1"}, "spec": {"template": {"name": self.template}}})
 
     def count(self):
         """One request; wakes the actor, whose state decides where the counter goes on."""
-        reply = self.expect(self.proxy("/count"), 200)
         self.memory += 1
-        if int(reply.body) != self.memory:
-            raise AssertionError(f"counter {reply.body} instead of {self.memory}")
+        for port in self.ports:
+            reply = self.expect(self.rig.call("GET", f"/v1/actors/c1/proxy/{port}/count"), 200)
+            if int(reply.body) != self.memory:
+                raise AssertionError(f"counter {reply.body} on port {port} instead of {self.memory}")
+        if self.template != "counter":
+            return  # which has no durable volume
         reply = self.expect(self.proxy("/read?path=/data/count"), 200, 404)
         if int(reply.body if reply.status == 200 else 0) != self.file:
             raise AssertionError(f"the file says {reply.body} instead of {self.file}")
@@ -299,7 +305,7 @@ class Counter:
     def ended(self):
         self.suspended()
         self.count()
-        self.expect(self.verb("signal", {"signal": "KILL"}), 200, 202, 204)
+        self.expect(self.verb("signal", {"signal": "KILL", "container": "app"}), 200, 202, 204)
         ate.wait_until(lambda: self.rig.actor()["status"]["state"] in ("CRASHED", "EXITED"), 10, "an end by SIGKILL")
         # What the end left is cleared away after the state is told: before the step, or its failpoints would be the step's.
         running = os.path.join(self.rig.daemon.run_dir, "actors")

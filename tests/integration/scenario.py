@@ -112,6 +112,30 @@ spec:
 {container}"""
 
 
+PORTS = {"app": 8080, "helper": 8081, "side": 8082}
+
+
+def three_text(name="three", more="", **containers):
+    """A template of three containers, the last one a sidecar. `containers`: YAML lines in place of a container's gate."""
+    text = f"""apiVersion: ate.dev/v1alpha1
+kind: ActorTemplate
+metadata: {{name: {name}, atespace: default}}
+spec:
+  sandboxClass: gvisor
+  workerSelector: {{tier: small}}
+{more}  containers:
+"""
+    for container, port in PORTS.items():
+        gate = containers.get(container, f"    readyz: {{http: {{port: {port}, path: /readyz}}}}\n")
+        text += f"""  - name: {container}
+    image: oci-archive:{image()}
+    env: [{{name: PORT, value: "{port}"}}, {{name: WHO, value: {container}}}]
+{gate}"""
+        if container == "side":
+            text += "    sidecar: true\n"
+    return text
+
+
 class Case(unittest.TestCase):
     """One daemon per test, ready to make actors; what it left on the host is compared before and after."""
 

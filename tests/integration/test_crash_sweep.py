@@ -44,8 +44,10 @@ class Step:
 
     `after` maps a state to "memory", "paused" or "committed": where the counter is then. None: the actor is gone."""
 
-    def __init__(self, name, before, act, **after):
+    def __init__(self, name, before, act, template="counter", only="", **after):
+        """`only`: of the failpoints it passes those whose name begins so; the rest is another step's."""
         self.name, self.before, self.act, self.after = name, before, act, after
+        self.template, self.only = template, only
         self.may_be_gone = after.pop("GONE", False)
 
     def arrange(self, counter):
@@ -59,6 +61,21 @@ def exit_by_itself(counter):
     counter.proxy("/exit?code=7")  # whose answer may be cut off
     ate.wait_until(lambda: not counter.rig.alive() or counter.rig.actor()["status"]["state"] != "RUNNING", 10, "an end")
     return counter.rig.call("GET", "/v1/actors/c1")
+
+
+def sidecar_again(counter):
+    """Kills the sidecar and waits until it runs again, or until a failpoint has had its say."""
+    def restarts():
+        actor = counter.rig.call("GET", "/v1/actors/c1").json
+        return next((c["restarts"], c["ready"]) for c in actor["status"]["containers"] if c["name"] == "side")
+    before = restarts()[0]
+    reply = counter.expect(counter.verb("signal", {"signal": "KILL", "container": "side"}), 200)
+    ate.wait_until(lambda: not counter.rig.alive() or restarts() == (before + 1, True), 20, "the sidecar's start")
+    return reply if counter.rig.alive() else counter.rig.call("GET", "/v1/actors/c1")
+
+
+def command(counter):
+    return counter.rig.call("POST", "/v1/actors/c1/exec", {"argv": ["/bin/workload", "do", "echo", "x"], "container": "app"})
 
 
 def delete(query=""):
@@ -85,6 +102,15 @@ STEPS = [
     Step("delete-paused", "pausing", delete(), PAUSED="paused", GONE=True),
     Step("delete-running", "running", delete(), RUNNING="memory", CRASHED="committed", GONE=True),
     Step("delete-force", "running", delete("?force"), RUNNING="memory", CRASHED="committed", GONE=True),
+    # Of three containers: what the runtime does in other ways than with one.
+    Step("three-boot", "new", lambda c: c.verb("resume"), "three", "gvisor-", SUSPENDED="committed", RUNNING="memory", CRASHED="committed"),
+    Step("three-wake", "suspended", lambda c: c.proxy("/time"), "three", "gvisor-",
+         SUSPENDED="committed", RUNNING="memory", CRASHED="committed"),
+    Step("three-suspend", "running", lambda c: c.verb("suspend"), "three", "gvisor-",
+         SUSPENDED="memory", RUNNING="memory", CRASHED="committed"),
+    Step("three-delete", "running", delete(), "three", "gvisor-", RUNNING="memory", CRASHED="committed", GONE=True),
+    Step("three-sidecar", "running", sidecar_again, "three", "gvisor-", RUNNING="memory", CRASHED="committed"),
+    Step("three-exec", "running", command, "three", "gvisor-", RUNNING="memory", CRASHED="committed"),
 ]
 
 # Errors one after the other: what a failed commit does in the middle, and what undoing does when it fails too.
@@ -106,11 +132,11 @@ CHAINS = {
 class Sweep(unittest.TestCase):
     current = None
 
-    def rig(self):
+    def rig(self, template="counter"):
         self.stop_rig()
         self.current = crash.Rig()
         self.current.start()
-        self.current.take_baseline()
+        self.current.take_baseline(template)
         return self.current
 
     def stop_rig(self):
@@ -157,13 +183,13 @@ class Sweep(unittest.TestCase):
         actor = rig.settled_actor()
         if actor is not None:
             self.go_on(counter, step)
-        return list(dict.fromkeys(passed))
+        return [name for name in dict.fromkeys(passed) if name.startswith(step.only)]
 
 
 class Kill(Sweep):
     def sweep(self, step):
-        rig = self.rig()
-        counter = crash.Counter(rig)
+        rig = self.rig(step.template)
+        counter = crash.Counter(rig, step.template)
         for name in self.passed_by(rig, counter, step):
             with self.subTest(step=step.name, kill=name):
                 try:
@@ -172,8 +198,8 @@ class Kill(Sweep):
                     continue
                 except BaseException:
                     print(rig.daemon.log()[-3000:])
-                    rig = self.rig()
-                    counter = crash.Counter(rig)
+                    rig = self.rig(step.template)
+                    counter = crash.Counter(rig, step.template)
                     raise
         steps_done["kill"].add(step.name)
 
@@ -196,8 +222,8 @@ class Kill(Sweep):
 
 class Fail(Sweep):
     def sweep(self, step):
-        rig = self.rig()
-        counter = crash.Counter(rig)
+        rig = self.rig(step.template)
+        counter = crash.Counter(rig, step.template)
         lines = [(name + "=error",) for name in self.passed_by(rig, counter, step)]
         for armed in lines + CHAINS.get(step.name, []):
             with self.subTest(step=step.name, armed=armed):
@@ -207,8 +233,8 @@ class Fail(Sweep):
                     continue
                 except BaseException:
                     print(rig.daemon.log()[-3000:])
-                    rig = self.rig()
-                    counter = crash.Counter(rig)
+                    rig = self.rig(step.template)
+                    counter = crash.Counter(rig, step.template)
                     raise
         counter.remove()
         rig.check_records()

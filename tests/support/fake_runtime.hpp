@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ate/core/containers.hpp"
 #include "ate/runtime/runtime.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
@@ -21,7 +22,7 @@ namespace ate::test {
 
 /// A process of the fake host: it outlives the Sandbox object, as a real one outlives the daemon.
 struct FakeProcess {
-  explicit FakeProcess(async::Context& context) : ended(context) {}
+  explicit FakeProcess(async::Context& context) : ended(context), changed(context) {}
 
   std::string uid;
   std::int64_t serial = 0;
@@ -33,7 +34,9 @@ struct FakeProcess {
   std::uint64_t network_bytes = 0;
   std::vector<int> signals;
   runtime::SandboxExit exit;
+  std::vector<runtime::ContainerView> containers;
   async::Event ended;
+  async::Event changed;  // of `containers`
 };
 
 /// What is on the fake host, and what went wrong on it.
@@ -76,6 +79,7 @@ struct FakeHost {
     if (std::exchange(process->running, false)) {
       process->exit = std::move(exit);
       process->ended.set();
+      process->changed.set();
     }
     netns.erase(process->netns);
     std::erase(processes, process);
@@ -139,13 +143,14 @@ class FakeRuntime final : public runtime::Runtime {
 
   [[nodiscard]] async::Task<Result<std::unique_ptr<runtime::Sandbox>>> boot(
       runtime::BootPlan plan, runtime::Identity reserved, runtime::StageSink& stages) override {
-    return start("boot", std::move(plan.incarnation), std::move(reserved), stages, std::string());
+    return start("boot", std::move(plan.incarnation), std::move(plan.spec), std::move(reserved),
+                 stages, std::string());
   }
 
   [[nodiscard]] async::Task<Result<std::unique_ptr<runtime::Sandbox>>> restore(
       runtime::RestorePlan plan, runtime::Identity reserved, runtime::StageSink& stages) override {
-    return start("restore", std::move(plan.incarnation), std::move(reserved), stages,
-                 plan.directory);
+    return start("restore", std::move(plan.incarnation), std::move(plan.spec), std::move(reserved),
+                 stages, plan.directory);
   }
 
   [[nodiscard]] async::Task<Result<std::vector<runtime::Leftover>>> observe() override {
@@ -196,7 +201,8 @@ class FakeRuntime final : public runtime::Runtime {
   class FakeSandbox;
 
   [[nodiscard]] async::Task<Result<std::unique_ptr<runtime::Sandbox>>> start(
-      std::string call, runtime::Incarnation incarnation, runtime::Identity reserved,
+      std::string call, runtime::Incarnation incarnation,
+      std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec, runtime::Identity reserved,
       runtime::StageSink& stages, std::string directory);
 
   async::Context& context_;
@@ -234,9 +240,12 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
     co_return Status();
   }
 
-  [[nodiscard]] async::Task<Status> signal(int signo) override {
+  [[nodiscard]] async::Task<Status> signal(int signo, std::string container) override {
+    const Result<std::string> target = core::choose_container(names(), container);
+    ATE_CO_TRY(target);
     ATE_CO_TRY(co_await runtime_.enter("signal", process_->uid));
     process_->signals.push_back(signo);
+
     co_return alive("signal");
   }
 
@@ -258,6 +267,25 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
     co_return process->exit;
   }
 
+  [[nodiscard]] std::vector<runtime::ContainerView> containers() const override {
+    return process_->containers;
+  }
+
+  [[nodiscard]] async::Task<bool> containers_changed() override {
+    const std::shared_ptr<FakeProcess> process = process_;
+    co_await process->changed.wait();
+    process->changed.reset();
+    co_return process->running;
+  }
+
+  [[nodiscard]] async::Task<Result<runtime::ExecOutput>> exec(runtime::ExecPlan plan) override {
+    ATE_CO_TRY(co_await runtime_.enter("exec", process_->uid));
+    ATE_CO_TRY(alive("exec"));
+    runtime::ExecOutput output;
+    output.out = plan.argv.front();
+    co_return output;
+  }
+
   [[nodiscard]] async::Task<std::int64_t> resident_bytes() override { co_return 4096; }
 
   [[nodiscard]] std::uint64_t network_bytes() override { return process_->network_bytes; }
@@ -271,6 +299,14 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
   }
 
  private:
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const runtime::ContainerView& view : process_->containers) {
+      out.push_back(view.name);
+    }
+    return out;
+  }
+
   [[nodiscard]] Status alive(const char* what) const {
     if (process_->running) {
       return {};
@@ -284,13 +320,21 @@ class FakeRuntime::FakeSandbox final : public runtime::Sandbox {
 };
 
 inline async::Task<Result<std::unique_ptr<runtime::Sandbox>>> FakeRuntime::start(
-    std::string call, runtime::Incarnation incarnation, runtime::Identity reserved,
+    std::string call, runtime::Incarnation incarnation,
+    std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec, runtime::Identity reserved,
     runtime::StageSink& stages, std::string directory) {
   auto process = std::make_shared<FakeProcess>(context_);
   process->uid = incarnation.uid;
   process->serial = incarnation.serial;
   process->worker = incarnation.worker;
   process->netns = reserved.netns_id;
+  for (const v1alpha1::Container& container : spec->containers()) {
+    runtime::ContainerView view;
+    view.name = container.name();
+    view.sidecar = container.sidecar();
+    view.ready = true;
+    process->containers.push_back(view);
+  }
   if (!host_.netns.contains(reserved.netns_id)) {
     host_.violations.push_back("started on a netns that was not reserved");
   }

@@ -12,6 +12,14 @@
 //   /flood            prints for ever                        /forks?n=        that many children that sleep
 //   /raw?kind=        answers no HTTP (see raw())            /ignore          ignores SIGTERM
 //   /stdout?do=       truncate, hole, seek, reopen           /deaf            closes the listening socket
+// `workload do WHAT` is a command for exec:
+//   echo TEXT  err TEXT   on stdout, stderr                  cat             stdin to stdout
+//   env NAME  whoami      as the paths above                 exit CODE       ends so
+//   binary                all 256 bytes                      flood           prints for ever
+//   hang                  until it is killed                 fork N          that many children, all hang
+//   leave                 ends, its child goes on with its stdout            exists PATH     0 or 1
+//   count                 how many processes there are in /proc
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -372,8 +380,79 @@ static void *worker(void *argument) {
   return NULL;
 }
 
+static void hang(void) {
+  for (;;) {
+    pause();
+  }
+}
+
+static int count_processes(void) {
+  int found = 0;
+  DIR *directory = opendir("/proc");
+  for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+    found += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+  }
+  if (directory != NULL) {
+    closedir(directory);
+  }
+  return found;
+}
+
+static int do_command(const char *what, const char *argument) {
+  char buffer[65536];
+  if (strcmp(what, "echo") == 0) {
+    puts(argument);
+  } else if (strcmp(what, "err") == 0) {
+    fprintf(stderr, "%s\n", argument);
+  } else if (strcmp(what, "cat") == 0) {
+    for (ssize_t got; (got = read(STDIN_FILENO, buffer, sizeof buffer)) > 0;) {
+      write_all(STDOUT_FILENO, buffer, (size_t)got);
+    }
+  } else if (strcmp(what, "env") == 0) {
+    const char *value = getenv(argument);
+    puts(value != NULL ? value : "");
+  } else if (strcmp(what, "whoami") == 0) {
+    printf("%d %d %s\n", (int)getuid(), (int)getgid(), getcwd(buffer, sizeof buffer));
+  } else if (strcmp(what, "exit") == 0) {
+    return atoi(argument);
+  } else if (strcmp(what, "binary") == 0) {
+    for (int byte = 0; byte < 256; ++byte) {
+      putchar(byte);
+    }
+  } else if (strcmp(what, "flood") == 0) {
+    memset(buffer, 'x', sizeof buffer);
+    while (write_all(STDOUT_FILENO, buffer, sizeof buffer) == 0) {
+    }
+  } else if (strcmp(what, "hang") == 0) {
+    hang();
+  } else if (strcmp(what, "fork") == 0) {
+    for (int i = atoi(argument); i > 0; --i) {
+      if (fork() == 0) {
+        hang();
+      }
+    }
+    hang();
+  } else if (strcmp(what, "leave") == 0) {
+    if (fork() == 0) {
+      hang();
+    }
+    puts("left");
+  } else if (strcmp(what, "exists") == 0) {
+    return access(argument, F_OK) == 0 ? 0 : 1;
+  } else if (strcmp(what, "count") == 0) {
+    printf("%d\n", count_processes());
+  } else {
+    return 64;
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc > 2 && strcmp(argv[1], "do") == 0) {
+    return do_command(argv[2], argc > 3 ? argv[3] : "");
+  }
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_IGN);  // the first process of its container: orphans end up here
   if (argc > 1 && strcmp(argv[1], "fail") == 0) {
     fprintf(stderr, "refusing to start\n");
     return argc > 2 ? atoi(argv[2]) : 3;

@@ -67,7 +67,10 @@ class Backend {
                                                                     engine::VerbOptions options,
                                                                     engine::Caller caller) = 0;
   [[nodiscard]] virtual async::Task<Status> signal(engine::ActorKey key, int signo,
+                                                   std::string container,
                                                    engine::Caller caller) = 0;
+  [[nodiscard]] virtual async::Task<Result<core::ExecOutput>> exec(engine::ActorKey key,
+                                                                   core::ExecPlan plan) = 0;
   [[nodiscard]] virtual async::Task<Result<engine::Connected>> connect(engine::ActorKey key,
                                                                        std::uint16_t port) = 0;
   virtual void touch(const std::string& uid) = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -19,6 +20,11 @@ namespace ate::core {
 
 /// Constant in both classes: a restore can't change it, identity comes from the system-info files.
 inline constexpr const char* kActorHostname = "actor";
+
+/// The pause program's name in its root file system, and the name of its container: no DNS label,
+/// so that no container of a template can have it.
+inline constexpr const char* kPauseProgramName = "pause";
+inline constexpr const char* kPauseContainerName = "_pause";
 
 /// Raised whenever the text that build_oci_spec writes changes in a way a restore would notice.
 inline constexpr const char* kOciSpecBuilder = "1";
@@ -49,11 +55,19 @@ struct OciPaths {
   CgroupLimits limits;
 };
 
+/// The place of a container among several. Empty: it is its sandbox's only one, and its root.
+struct OciPod {
+  std::string name;     // by which a restore finds the container again
+  std::string sandbox;  // runsc's id of the sandbox that it joins
+};
+
 struct OciPlan {
   OciImage image;
   OciUser user;
   std::vector<std::string> template_env;  // "K=V", secrets already read
   OciPaths paths;
+  OciPod pod;
+  std::size_t index = 0;  // of the container in the template, for messages
 };
 
 /// Files that every actor gets from us, with their place inside.
@@ -62,9 +76,10 @@ inline constexpr const char* kHosts = "/etc/hosts";
 inline constexpr const char* kHostnameFile = "/etc/hostname";
 
 /// argv by Kubernetes' rules: `command` replaces ENTRYPOINT and drops CMD, `args` replaces CMD.
-/// InvalidValue (field spec.containers[0].command) when nothing is left to run.
+/// InvalidValue (field spec.containers[<index>].command) when nothing is left to run.
 [[nodiscard]] Result<std::vector<std::string>> oci_args(const OciImage& image,
-                                                        const v1alpha1::Container& container);
+                                                        const v1alpha1::Container& container,
+                                                        std::size_t index);
 
 /// Image env, then template env over it, then PATH, HOME and HOSTNAME where missing.
 [[nodiscard]] std::vector<std::string> oci_env(const OciPlan& plan);
@@ -72,6 +87,27 @@ inline constexpr const char* kHostnameFile = "/etc/hostname";
 /// config.json. Problems of mount points and of the command are InvalidValue with their field.
 [[nodiscard]] Result<std::string> build_oci_spec(const OciPlan& plan,
                                                  const v1alpha1::Container& container);
+
+/// config.json of the container that a sandbox with several begins with: our pause program, which
+/// holds the network and the limits. Of `paths` everything but bind mounts counts.
+[[nodiscard]] std::string build_pause_spec(const OciPaths& paths);
+
+/// Argv, environment and the rest of one more process in a container: runsc's process.json.
+struct OciProcess {
+  std::vector<std::string> args;
+  std::vector<std::string> env;
+  std::string cwd;
+  OciUser user;
+};
+
+[[nodiscard]] std::string build_process_json(const OciProcess& process);
+
+/// What of a container's own spec one more process takes over. SnapshotCorrupt.
+[[nodiscard]] Result<OciProcess> process_of_spec(std::string_view spec);
+
+/// `entries` ("K=V") over the environment `base`.
+[[nodiscard]] std::vector<std::string> merge_env(std::vector<std::string> base,
+                                                 const std::vector<std::string>& entries);
 
 /// The spec of a snapshot with nothing replaced but root.path, sources of bind mounts, the network
 /// namespace, cgroupsPath and resources: runsc refuses a restore for less than one added rlimit.

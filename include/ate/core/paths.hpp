@@ -17,6 +17,8 @@ class Paths {
   [[nodiscard]] std::string images() const;
   [[nodiscard]] std::string assets() const;
   [[nodiscard]] std::string snapshots() const;
+  /// Root file system of the pause program, the same for all sandboxes with several containers.
+  [[nodiscard]] std::string pause_rootfs() const;
   [[nodiscard]] std::string actors() const;
   [[nodiscard]] std::string actor(const std::string& uid) const;
   [[nodiscard]] std::string actor_logs(const std::string& uid) const;

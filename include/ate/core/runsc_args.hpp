@@ -6,9 +6,15 @@
 
 namespace ate::core {
 
-/// The container's id inside its own --root: roots are per incarnation, so one constant is enough,
-/// and the control socket's path stays short.
+/// The id of the sandbox's root container inside its own --root: roots are per incarnation, so one
+/// constant is enough, and the control socket's path stays short.
 inline constexpr const char* kRunscContainerId = "actor";
+/// The id of a container that is one of several; never that of the root.
+[[nodiscard]] std::string runsc_member_id(const std::string& container);
+/// The socket on which the sandbox answers, below its --root.
+[[nodiscard]] std::string runsc_control_socket(const std::string& root);
+/// The file in which runsc keeps what it knows of a container, below --root.
+[[nodiscard]] std::string runsc_state_file(const std::string& root, const std::string& id);
 
 /// Global flags of every command of one sandbox: they must be equal on all of them (runsc.md
 /// section 1).
@@ -24,18 +30,32 @@ struct RunscGlobals {
 
 using Argv = std::vector<std::string>;
 
+/// What a container is started from. `pid_file`: where the sandbox's pid goes; "" = nowhere.
+struct RunscContainer {
+  std::string id;
+  std::string bundle;
+  std::string pid_file;
+};
+
 /// create + start in one process, which is faster than two.
-[[nodiscard]] Argv runsc_run(const RunscGlobals& globals, const std::string& bundle,
-                             const std::string& pid_file);
-/// Without a create before: faster by one process.
-[[nodiscard]] Argv runsc_restore(const RunscGlobals& globals, const std::string& bundle,
-                                 const std::string& pid_file, const std::string& image_path);
+[[nodiscard]] Argv runsc_run(const RunscGlobals& globals, const RunscContainer& container);
+/// Without a create before: faster by one process. Of several containers the root comes first, the
+/// others in any order or at once; the guest goes on when the last of them is there.
+[[nodiscard]] Argv runsc_restore(const RunscGlobals& globals, const RunscContainer& container,
+                                 const std::string& image_path);
+/// Forgets a container that has ended, so that it can be started again and that a checkpoint does
+/// not count it.
+[[nodiscard]] Argv runsc_delete(const RunscGlobals& globals, const std::string& id);
+/// One more process in a container; what it is comes from a file, so that no argument and no
+/// variable of it is to be seen on a command line.
+[[nodiscard]] Argv runsc_exec(const RunscGlobals& globals, const std::string& id,
+                              const std::string& process_file, const std::string& pid_file);
 [[nodiscard]] Argv runsc_pause(const RunscGlobals& globals);
 [[nodiscard]] Argv runsc_resume(const RunscGlobals& globals);
 /// Always with -leave-running: a plain checkpoint kills the actor when it fails.
 [[nodiscard]] Argv runsc_checkpoint(const RunscGlobals& globals, const std::string& image_path);
 /// To the first process of the container.
-[[nodiscard]] Argv runsc_kill(const RunscGlobals& globals, int signo);
+[[nodiscard]] Argv runsc_kill(const RunscGlobals& globals, const std::string& id, int signo);
 /// `runsc help restore`, `runsc flags`, `runsc cpu-features`: probes, without a sandbox.
 [[nodiscard]] Argv runsc_probe(const std::string& executable, std::vector<std::string> arguments);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ate/async/task.hpp"
+#include "ate/core/exec.hpp"
 #include "ate/util/clock.hpp"
 #include "ate/util/fd.hpp"
 #include "ate/util/log.hpp"
@@ -177,7 +178,11 @@ class Engine {
                                                        Caller caller);
   [[nodiscard]] async::Task<Result<VerbResult>> remove(ActorKey key, bool force,
                                                        VerbOptions options, Caller caller);
-  [[nodiscard]] async::Task<Status> signal(ActorKey key, int signo, Caller caller);
+  /// `container` must be named when the actor has several.
+  [[nodiscard]] async::Task<Status> signal(ActorKey key, int signo, std::string container,
+                                           Caller caller);
+  /// Runs a command in the actor, which is resumed first like by connect().
+  [[nodiscard]] async::Task<Result<core::ExecOutput>> exec(ActorKey key, core::ExecPlan plan);
 
   /// Connected socket to a port of the actor, resuming it first when it is PAUSED or SUSPENDED
   /// (single flight; parked at most park_limit, then NoFreeWorker/Unavailable with

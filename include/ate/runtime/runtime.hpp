@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ate/async/task.hpp"
+#include "ate/core/exec.hpp"
 #include "ate/util/fd.hpp"
 
 namespace ate::v1alpha1 {
@@ -80,14 +81,30 @@ struct RestorePlan {
   std::map<std::string, std::string> volumes;  // durable volume -> its directory on the host
 };
 
-/// How a sandbox ended.
+/// How a sandbox ended. With several containers: what the end of the one did that mattered.
 struct SandboxExit {
   enum class Cause : std::uint8_t { Exited, Killed, CgroupOom, SandboxCrash, Unknown };
   Cause cause = Cause::Unknown;
   int exit_code = 0;
   int signal = 0;
-  std::string detail;  // what was seen; bounded, escaped
+  std::string detail;     // what was seen; bounded, escaped
+  std::string container;  // whose end it was, where one container's end was it
 };
+
+/// One container of a live sandbox, as status.containers shows it.
+struct ContainerView {
+  enum class State : std::uint8_t { Running, Waiting, Exited };
+  std::string name;
+  State state = State::Running;
+  bool sidecar = false;
+  bool ready = false;
+  std::optional<int> exit_code;  // of its last end
+  std::int64_t restarts = 0;     // of a sidecar, in place
+  std::string message;           // bounded, escaped
+};
+
+using core::ExecOutput;
+using core::ExecPlan;
 
 /// What is stored to find a sandbox again.
 struct Identity {
@@ -112,13 +129,21 @@ class Sandbox {
       std::string directory, std::shared_ptr<v1alpha1::SnapshotManifest> manifest,
       StageSink& stages) = 0;
   [[nodiscard]] virtual async::Task<Status> unpause() = 0;
-  /// Signal to the first process of the actor (number in 1..64).
-  [[nodiscard]] virtual async::Task<Status> signal(int signo) = 0;
+  /// Signal (number in 1..64) to the first process of a container; "" = the only one.
+  [[nodiscard]] virtual async::Task<Status> signal(int signo, std::string container) = 0;
   /// Connected non-blocking TCP socket to a port of the actor.
   [[nodiscard]] virtual async::Task<Result<UniqueFd>> dial(std::uint16_t port,
                                                            std::chrono::milliseconds timeout) = 0;
   /// Completes when the sandbox has ended, whoever ended it. May be awaited by several.
   [[nodiscard]] virtual async::Task<SandboxExit> exited() = 0;
+  /// All of the template's containers as they are now, in its order.
+  [[nodiscard]] virtual std::vector<ContainerView> containers() const = 0;
+  /// Completes when containers() has changed since the last call; false: the actor's end has come,
+  /// nothing more will. One may wait.
+  [[nodiscard]] virtual async::Task<bool> containers_changed() = 0;
+  /// Runs a process to its end or its timeout, when it is killed with what it started. InvalidValue
+  /// when it can't be started; StateConflict when the sandbox ended or was saved meanwhile.
+  [[nodiscard]] virtual async::Task<Result<ExecOutput>> exec(ExecPlan plan) = 0;
   /// Bytes of guest memory a checkpoint would write, roughly; for the disk space check. 0 =
   /// unknown.
   [[nodiscard]] virtual async::Task<std::int64_t> resident_bytes() = 0;
@@ -126,7 +151,7 @@ class Sandbox {
   [[nodiscard]] virtual std::uint64_t network_bytes() = 0;
   /// Kills every process of the incarnation, waits until all are reaped, removes cgroup leaf, run
   /// directory and overlay. Idempotent. Network teardown may go on after it returns. Unless
-  /// `graceful` is zero, first sends the stop signal and waits that long.
+  /// `graceful` is zero, first sends each container its stop signal and waits that long for all.
   [[nodiscard]] virtual async::Task<Status> destroy(std::chrono::milliseconds graceful) = 0;
 };
 

@@ -30,6 +30,11 @@ Status same(const v1alpha1::SnapshotManifest& manifest, const std::string& key,
   return fail(incompatible("runtime." + key, theirs, ours));
 }
 
+Status check_spec(const std::string& spec) {
+  const Result<std::vector<std::string>> binds = core::bind_destinations(spec);
+  return binds ? Status{} : Status(fail(binds.error()));
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
@@ -72,9 +77,9 @@ Status check_manifest(const v1alpha1::SnapshotManifest& manifest) {
     return fail(
         Error(Errc::SnapshotCorrupt, "the manifest names no runsc").with_field("assets.runsc"));
   }
-  const Result<std::vector<std::string>> binds = core::bind_destinations(manifest.oci_spec());
-  if (!binds) {
-    return fail(binds.error());
+  ATE_TRY(check_spec(manifest.oci_spec()));
+  for (const v1alpha1::ContainerSnapshot& container : manifest.containers()) {
+    ATE_TRY(check_spec(container.oci_spec()));
   }
   return {};
 }

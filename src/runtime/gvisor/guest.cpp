@@ -11,11 +11,13 @@
 #include <string_view>
 
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/core/containers.hpp"
 #include "ate/net/egress.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/util/failpoint.hpp"
 #include "ate/util/log.hpp"
 #include "runtime/gvisor/processes.hpp"
+#include "runtime/gvisor/sidecars.hpp"
 #include "runtime/gvisor/stdio_tail.hpp"
 
 namespace ate::runtime::gvisor {
@@ -120,7 +122,10 @@ Guest::Guest(Services& s, Incarnation i, net::NetnsPair n)
       netns(std::move(n)),
       layout(make_layout(s.paths, incarnation.uid, incarnation.serial)),
       control(s.context),
-      ended(s.context) {}
+      shape(s.context),
+      changed(s.context),
+      ended(s.context),
+      all_ended(s.context) {}
 
 async::Task<Result<net::NetnsPair>> acquire_network(Services& services) {
   Result<net::NetnsPair> pair = co_await services.netns.acquire();
@@ -165,7 +170,7 @@ std::chrono::milliseconds transfer_deadline(const GvisorDeadlines& deadlines, st
 async::Task<Result<Outcome>> control(GuestPtr guest, std::string what, core::Argv argv,
                                      std::chrono::milliseconds deadline) {
   const async::Mutex::Lock lock = co_await guest->control.lock();
-  if (guest->ended.is_set()) {
+  if (guest->all_ended.is_set() && (!guest->pod() || guest->ended.is_set())) {
     co_return fail(Errc::RuntimeFailed, what + ": the sandbox has ended: " + describe_end(*guest));
   }
   Command command;
@@ -215,13 +220,45 @@ Status check_payload(const std::string& directory) {
 
 }  // namespace
 
+/// Paused with only such containers as can be restored: a sidecar that ends in the last moment is
+/// forgotten first, which needs a running guest.
+async::Task<Status> pause_whole(GuestPtr guest) {
+  constexpr int kAttempts = 3;
+  for (int attempt = 0;; ++attempt) {
+    const Status forgotten = co_await forget_ended(guest);
+    ATE_CO_TRY(forgotten);
+    const Status paused = co_await pause(guest);
+    ATE_CO_TRY(paused);
+    if (!guest->pod()) {
+      co_return Status{};
+    }
+    const Result<bool> unforgotten = co_await has_unforgotten(guest);
+    if (!unforgotten) {
+      co_return fail(explain(*guest, unforgotten.error()));
+    }
+    if (!*unforgotten) {
+      co_return Status{};
+    }
+    if (attempt + 1 == kAttempts) {
+      co_return fail(Errc::RuntimeFailed, "a sidecar ends again and again while it is saved");
+    }
+    const Status unpaused = co_await unpause_guest(guest);
+    ATE_CO_TRY(unpaused);
+    // Its watcher is just about to hear of the end.
+    constexpr std::chrono::milliseconds kHeard(200);
+    const bool ended = co_await guest->ended.wait_for(kHeard);
+    static_cast<void>(ended);  // the pause will tell
+  }
+}
+
 async::Task<Status> save_guest(GuestPtr guest, std::string directory, StageSink& stages) {
   Services& services = guest->services;
   if (failpoint("gvisor-pause")) {
     co_return fail(Errc::RuntimeFailed, "failpoint gvisor-pause");
   }
   StageTimer pausing(stages, "runsc-pause");
-  const Status paused = co_await pause(guest);
+  const async::Mutex::Lock shape = co_await guest->shape.lock();
+  const Status paused = co_await pause_whole(guest);
   ATE_CO_TRY(paused);
   pausing.done();
   if (failpoint("gvisor-paused")) {
@@ -320,12 +357,39 @@ std::int64_t resident_bytes(const Guest& guest) {
 
 std::string describe_end(const Guest& guest) {
   std::string text = guest.exit.detail;
-  const std::string words = last_words(guest.layout.logs + "/" + guest.container + ".stderr",
-                                       guest.log_start, kLastWords);
+  // One of several has told its own with its end.
+  const std::string words =
+      guest.exit.container.empty() ? last_words_of(guest, *guest.containers.front()) : "";
   if (!words.empty()) {
     text += "; its last words: " + words;
   }
   return text;
+}
+
+std::string last_words_of(const Guest& guest, const GuestContainer& container) {
+  return last_words(guest.layout.logs + "/" + container.name + ".stderr", container.log_start,
+                    kLastWords);
+}
+
+void tell_change(Guest& guest) {
+  guest.changed.set();
+}
+
+void tell_end(Guest& guest, SandboxExit exit) {
+  if (!guest.ended.is_set()) {
+    guest.exit = std::move(exit);
+    guest.ended.set();
+    guest.changed.set();
+  }
+}
+
+Result<ContainerPtr> find_container(const Guest& guest, const std::string& name) {
+  std::vector<std::string> names;
+  for (const ContainerPtr& container : guest.containers) {
+    names.push_back(container->name);
+  }
+  ATE_ASSIGN(const std::string chosen, core::choose_container(names, name));
+  return *std::ranges::find(guest.containers, chosen, &GuestContainer::name);
 }
 
 }  // namespace ate::runtime::gvisor

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ate/core/containers.hpp"
 #include "ate/core/json.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/v1alpha1/objects.pb.h"
@@ -39,6 +40,10 @@ os::ProcessId process(std::int64_t pid) {
     id.start_time = *start;
   }
   return id;
+}
+
+std::string container_field(int index) {
+  return "spec.containers[" + std::to_string(index) + "]";
 }
 
 bool is_system_info(const v1alpha1::ActorTemplateSpec& spec, const std::string& name) {
@@ -86,16 +91,16 @@ Status write_files(const Layout& layout, const Incarnation& incarnation) {
   return {};
 }
 
-Result<Binds> bind_sources(const Layout& layout, const v1alpha1::ActorTemplateSpec& spec,
-                           const v1alpha1::Container& container,
+Result<Binds> bind_sources(const Layout& layout, const v1alpha1::ActorTemplateSpec& spec, int index,
                            const std::map<std::string, std::string>& volumes) {
+  const v1alpha1::Container& container = spec.containers(index);
   Binds binds;
   binds.sources = {{core::kResolvConf, layout.files + "/resolv.conf"},
                    {core::kHosts, layout.files + "/hosts"},
                    {core::kHostnameFile, layout.files + "/hostname"}};
   for (int i = 0; i < container.volume_mounts_size(); ++i) {
     const v1alpha1::VolumeMount& mount = container.volume_mounts(i);
-    const std::string field = "spec.containers[0].volumeMounts[" + std::to_string(i) + "]";
+    const std::string field = container_field(index) + ".volumeMounts[" + std::to_string(i) + "]";
     const auto durable = volumes.find(mount.name());
     if (durable == volumes.end() && !is_system_info(spec, mount.name())) {
       return fail(Error(Errc::InvalidValue, "there is no volume \"" + mount.name() + "\"")
@@ -114,13 +119,14 @@ Result<Binds> bind_sources(const Layout& layout, const v1alpha1::ActorTemplateSp
   return binds;
 }
 
-Result<std::vector<std::string>> template_env(const v1alpha1::Container& container) {
+Result<std::vector<std::string>> template_env(const v1alpha1::Container& container, int index) {
   std::vector<std::string> env;
   for (int i = 0; i < container.env_size(); ++i) {
     const v1alpha1::EnvVar& variable = container.env(i);
     std::string value = variable.value();
     if (variable.has_value_from()) {
-      const std::string field = "spec.containers[0].env[" + std::to_string(i) + "].valueFrom.file";
+      const std::string field =
+          container_field(index) + ".env[" + std::to_string(i) + "].valueFrom.file";
       Result<std::string> secret = os::read_file(variable.value_from().file(), kSecretLimit);
       if (!secret) {
         return fail(std::move(secret).error().with_code(Errc::InvalidValue).with_field(field));
@@ -148,16 +154,26 @@ Result<SandboxProcesses> read_processes(const Layout& layout) {
   if (pid <= 1) {
     return fail(Errc::RuntimeFailed, "runsc reported success but wrote no sandbox pid");
   }
-  SandboxProcesses found{.sandbox = process(pid), .gofer = {}};
-  const std::string id = core::kRunscContainerId;
-  const std::string state_file = layout.directory + "/" + id + "_sandbox:" + id + ".state";
-  if (const Result<std::string> state = os::read_file(state_file, kStateLimit)) {
-    const std::int64_t gofer = gofer_pid(*state);
-    if (gofer > 1) {
-      found.gofer = process(gofer);
-    }
+  return SandboxProcesses{.sandbox = process(pid),
+                          .gofer = read_gofer(layout, core::kRunscContainerId)};
+}
+
+os::ProcessId read_gofer(const Layout& layout, const std::string& id) {
+  const Result<std::string> state =
+      os::read_file(core::runsc_state_file(layout.directory, id), kStateLimit);
+  const std::int64_t gofer = state ? gofer_pid(*state) : 0;
+  return gofer > 1 ? process(gofer) : os::ProcessId{};
+}
+
+Status make_pause_rootfs(const std::string& directory) {
+  const std::string program = directory + "/" + core::kPauseProgramName;
+  if (os::exists(program)) {
+    return {};
   }
-  return found;
+  constexpr mode_t kProgram = 0755;
+  // The guest's side opens it as nobody of this host; its parents let only us pass.
+  ATE_TRY(os::make_dirs(directory, kProgram));
+  return os::write_file_atomic(program, core::pause_program(), kProgram);
 }
 
 Status write_record(const Layout& layout, const Record& record) {

@@ -50,15 +50,16 @@ struct Binds {
   std::set<std::string> writable;  // destinations
 };
 
-/// Ours lie below `layout.files`; `volumes`: durable volume -> its directory.
+/// Of the container `index`. Ours lie below `layout.files`; `volumes`: durable volume -> its
+/// directory.
 [[nodiscard]] Result<Binds> bind_sources(const Layout& layout,
-                                         const v1alpha1::ActorTemplateSpec& spec,
-                                         const v1alpha1::Container& container,
+                                         const v1alpha1::ActorTemplateSpec& spec, int index,
                                          const std::map<std::string, std::string>& volumes);
 
 /// "K=V" of the container's env with the content of valueFrom.file (less one final newline).
 /// InvalidValue with the field; the content never gets into a message.
-[[nodiscard]] Result<std::vector<std::string>> template_env(const v1alpha1::Container& container);
+[[nodiscard]] Result<std::vector<std::string>> template_env(const v1alpha1::Container& container,
+                                                            int index);
 
 /// Processes of a started sandbox. A process that is gone already has start time 0; a gofer that
 /// could not be found has pid 0.
@@ -67,8 +68,15 @@ struct SandboxProcesses {
   os::ProcessId gofer;
 };
 
-/// The sandbox by runsc's pid file, the gofer by its state file. RuntimeFailed without a sandbox.
+/// The sandbox by runsc's pid file, the root's gofer by its state file. RuntimeFailed without a
+/// sandbox.
 [[nodiscard]] Result<SandboxProcesses> read_processes(const Layout& layout);
+/// The gofer of a container by its state file; pid 0 when it could not be found.
+[[nodiscard]] os::ProcessId read_gofer(const Layout& layout, const std::string& id);
+
+/// Puts the pause program where the root of several containers finds it. Idempotent; what is there
+/// already stays.
+[[nodiscard]] Status make_pause_rootfs(const std::string& directory);
 
 /// The record of an incarnation: written before anything of it runs, read by observe() and purge().
 struct Record {

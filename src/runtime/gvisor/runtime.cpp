@@ -2,35 +2,23 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <utility>
 
 #include "ate/artifacts/artifacts.hpp"
-#include "ate/image/image.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/runtime/gvisor.hpp"
 #include "ate/v1alpha1/actor.pb.h"
-#include "ate/v1alpha1/objects.pb.h"
 #include "runtime/gvisor/compatibility.hpp"
 #include "runtime/gvisor/guest.hpp"
 #include "runtime/gvisor/leftovers.hpp"
+#include "runtime/gvisor/plans.hpp"
 #include "runtime/gvisor/sandbox.hpp"
 #include "runtime/gvisor/trial.hpp"
 
 namespace ate::runtime {
 namespace gvisor {
 namespace {
-
-constexpr const char* kAsset = "runsc";
-constexpr const char* kPlatformOption = "platform";
-constexpr const char* kDefaultPlatform = "systrap";
-
-std::string value_or(const std::map<std::string, std::string>& map, const std::string& key,
-                     const std::string& fallback) {
-  const auto found = map.find(key);
-  return found == map.end() || found->second.empty() ? fallback : found->second;
-}
 
 std::string kernel_release() {
   utsname name{};
@@ -67,8 +55,6 @@ class GvisorRuntime final : public Runtime {
   async::Task<Status> tested(std::string digest, std::string platform, bool may_test);
   async::Task<Result<std::vector<std::string>>> features_of(std::string digest);
   Result<net::NetnsPair> take(const Identity& reserved);
-  Result<StartPlan> boot_plan(const BootPlan& plan) const;
-  Result<StartPlan> restore_plan(const RestorePlan& plan) const;
   async::Task<Result<GuestPtr>> launch(StartPlan plan, Identity reserved, StageSink& stages);
   async::Task<Result<GuestPtr>> checked_boot(std::shared_ptr<const BootPlan> plan,
                                              Identity reserved, StageSink& stages);
@@ -204,77 +190,6 @@ Result<net::NetnsPair> GvisorRuntime::take(const Identity& reserved) {
   return pair;
 }
 
-Status check_mounts(const std::string& rootfs, const v1alpha1::Container& container) {
-  std::vector<image::MountPoint> points = {
-      {core::kResolvConf, false}, {core::kHosts, false}, {core::kHostnameFile, false}};
-  for (const v1alpha1::VolumeMount& mount : container.volume_mounts()) {
-    points.push_back({mount.mount_path(), true});
-  }
-  return image::check_mount_points(rootfs, points);
-}
-
-Result<StartPlan> GvisorRuntime::boot_plan(const BootPlan& plan) const {
-  if (plan.spec == nullptr || plan.spec->containers_size() != 1 || plan.images.size() != 1) {
-    return fail(Errc::NotYetSupported, "exactly one container for each actor so far");
-  }
-  const ContainerImage& image = plan.images.front();
-  core::OciPlan oci;
-  oci.image = {.entrypoint = image.entrypoint,
-               .cmd = image.cmd,
-               .env = image.env,
-               .working_dir = image.working_dir};
-  ATE_TRY(check_mounts(image.rootfs, plan.spec->containers(0)));
-  ATE_ASSIGN(image::User user, image::resolve_user(image.rootfs, image.user));
-  oci.user = {.uid = user.uid,
-              .gid = user.gid,
-              .additional_gids = std::move(user.additional_gids),
-              .home = std::move(user.home)};
-  const std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec = plan.spec;
-  ATE_ASSIGN(oci.template_env, template_env(spec->containers(0)));
-  StartPlan start;
-  start.incarnation = plan.incarnation;
-  start.platform = value_or(plan.options, kPlatformOption, kDefaultPlatform);
-  start.container = spec->containers(0).name();
-  start.nat = spec->egress() == v1alpha1::ActorTemplateSpec::nat;
-  start.rootfs = image.rootfs;
-  ATE_ASSIGN(start.runsc, services_.assets.path_of(value_or(plan.assets, kAsset, "")));
-  start.binds = [spec, volumes = plan.volumes](const Layout& layout) {
-    return bind_sources(layout, *spec, spec->containers(0), volumes);
-  };
-  start.make_spec = [spec, oci](const core::OciPaths& paths) {
-    core::OciPlan whole = oci;
-    whole.paths = paths;
-    return core::build_oci_spec(whole, spec->containers(0));
-  };
-  return start;
-}
-
-Result<StartPlan> GvisorRuntime::restore_plan(const RestorePlan& plan) const {
-  if (plan.spec == nullptr || plan.spec->containers_size() != 1 || plan.images.size() != 1) {
-    return fail(Errc::NotYetSupported, "exactly one container for each actor so far");
-  }
-  const std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec = plan.spec;
-  const std::shared_ptr<const v1alpha1::SnapshotManifest> manifest = plan.manifest;
-  StartPlan start;
-  start.incarnation = plan.incarnation;
-  start.platform = runtime_value(*manifest, kPlatformOption);
-  start.container = spec->containers(0).name();
-  start.nat = spec->egress() == v1alpha1::ActorTemplateSpec::nat;
-  start.rootfs = plan.images.front().rootfs;
-  start.image_path = plan.directory;
-  for (const v1alpha1::SnapshotFile& file : manifest->files()) {
-    start.image_bytes += file.bytes();
-  }
-  ATE_ASSIGN(start.runsc, services_.assets.path_of(asset_digest(*manifest)));
-  start.binds = [spec, volumes = plan.volumes](const Layout& layout) {
-    return bind_sources(layout, *spec, spec->containers(0), volumes);
-  };
-  start.make_spec = [manifest](const core::OciPaths& paths) {
-    return core::with_runtime_paths(manifest->oci_spec(), paths);
-  };
-  return start;
-}
-
 async::Task<Result<GuestPtr>> GvisorRuntime::launch(StartPlan plan, Identity reserved,
                                                     StageSink& stages) {
   ATE_CO_ASSIGN(plan.netns, take(reserved));
@@ -288,7 +203,7 @@ async::Task<Result<GuestPtr>> GvisorRuntime::checked_boot(std::shared_ptr<const 
                       value_or(plan->options, kPlatformOption, kDefaultPlatform), true);
   ATE_CO_TRY(fit);
   // Reads the image's passwd and secret files.
-  auto job = [this, plan]() { return boot_plan(*plan); };
+  auto job = [this, plan]() { return plan_boot(services_, *plan); };
   Result<StartPlan> start = co_await async::run_blocking(services_.context, job);
   if (!start) {
     co_return fail(std::move(start).error());
@@ -307,7 +222,7 @@ async::Task<Result<GuestPtr>> GvisorRuntime::checked_restore(
   const Result<std::vector<std::string>> features = co_await features_of(digest);
   ATE_CO_TRY(features);
   ATE_CO_TRY(check_cpu(manifest, *features));
-  ATE_CO_ASSIGN(StartPlan start, restore_plan(*plan));
+  ATE_CO_ASSIGN(StartPlan start, plan_restore(services_, *plan));
   co_return co_await launch(std::move(start), reserved, stages);
 }
 
@@ -320,13 +235,11 @@ async::Task<Result<std::unique_ptr<Sandbox>>> GvisorRuntime::boot(BootPlan plan,
     co_return fail(std::move(guest).error());
   }
   const std::string digest = value_or(shared->assets, kAsset, "");
-  const int stop_signal = parse_signal(shared->images.front().stop_signal);
   Provenance provenance{.assets = shared->assets,
                         .cpu_features = features_[digest],
                         .kernel = kernel_release(),
                         .platform = value_or(shared->options, kPlatformOption, kDefaultPlatform)};
-  co_return make_sandbox(std::move(*guest), shared->spec, stop_signal == 0 ? SIGTERM : stop_signal,
-                         std::move(provenance));
+  co_return make_sandbox(std::move(*guest), std::move(provenance));
 }
 
 async::Task<Result<std::unique_ptr<Sandbox>>> GvisorRuntime::restore(RestorePlan plan,
@@ -339,14 +252,12 @@ async::Task<Result<std::unique_ptr<Sandbox>>> GvisorRuntime::restore(RestorePlan
     co_return fail(std::move(guest).error());
   }
   const v1alpha1::SnapshotManifest& manifest = *shared->manifest;
-  const int stop_signal = parse_signal(shared->images.front().stop_signal);
   Provenance provenance{
       .assets = {manifest.assets().begin(), manifest.assets().end()},
       .cpu_features = {manifest.cpu_features().begin(), manifest.cpu_features().end()},
       .kernel = kernel_release(),
       .platform = runtime_value(manifest, kPlatformOption)};
-  co_return make_sandbox(std::move(*guest), shared->spec, stop_signal == 0 ? SIGTERM : stop_signal,
-                         std::move(provenance));
+  co_return make_sandbox(std::move(*guest), std::move(provenance));
 }
 
 async::Task<Result<std::vector<Leftover>>> GvisorRuntime::observe() {

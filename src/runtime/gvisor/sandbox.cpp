@@ -10,7 +10,7 @@
 
 #include "ate/util/failpoint.hpp"
 #include "ate/v1alpha1/actor.pb.h"
-#include "ate/v1alpha1/objects.pb.h"
+#include "runtime/gvisor/exec.hpp"
 #include "runtime/gvisor/readiness.hpp"
 
 namespace ate::runtime::gvisor {
@@ -18,14 +18,43 @@ namespace {
 
 constexpr std::size_t kNetDevLimit = 16 * 1024;
 
+async::Task<Status> send(GuestPtr guest, ContainerPtr container, int signo) {
+  const Result<Outcome> outcome =
+      co_await control(guest, "runsc kill", core::runsc_kill(guest->globals, container->id, signo),
+                       guest->services.options.deadlines.control);
+  if (!outcome) {
+    co_return fail(outcome.error());
+  }
+  if (!outcome->ok()) {
+    co_return fail(command_error("runsc kill", *outcome));
+  }
+  co_return Status{};
+}
+
+void fill_containers(const Guest& guest, v1alpha1::SnapshotManifest& manifest) {
+  manifest.clear_containers();
+  if (!guest.pod()) {
+    manifest.set_oci_spec(guest.containers.front()->oci_spec);
+    return;
+  }
+  manifest.set_oci_spec(guest.pause_spec);
+  for (const ContainerPtr& container : guest.containers) {
+    v1alpha1::ContainerSnapshot& saved = *manifest.add_containers();
+    saved.set_name(container->name);
+    saved.set_oci_spec(container->oci_spec);
+    saved.set_sidecar(container->sidecar);
+    saved.set_cold(!container->known_to_runsc);
+    saved.set_restarts(container->restarts);
+    if (container->exit_code) {
+      saved.set_exit_code(*container->exit_code);
+    }
+  }
+}
+
 class GvisorSandbox final : public Sandbox {
  public:
-  GvisorSandbox(GuestPtr guest, std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec,
-                int stop_signal, Provenance provenance)
-      : guest_(std::move(guest)),
-        spec_(std::move(spec)),
-        stop_signal_(stop_signal),
-        provenance_(std::move(provenance)) {}
+  GvisorSandbox(GuestPtr guest, Provenance provenance)
+      : guest_(std::move(guest)), provenance_(std::move(provenance)) {}
 
   Identity identity() const override;
   async::Task<Status> ready(StageSink& stages) override;
@@ -33,7 +62,10 @@ class GvisorSandbox final : public Sandbox {
                                  std::shared_ptr<v1alpha1::SnapshotManifest> manifest,
                                  StageSink& stages) override;
   async::Task<Status> unpause() override;
-  async::Task<Status> signal(int signo) override;
+  async::Task<Status> signal(int signo, std::string container) override;
+  std::vector<ContainerView> containers() const override;
+  async::Task<bool> containers_changed() override;
+  async::Task<Result<ExecOutput>> exec(ExecPlan plan) override;
   async::Task<Result<UniqueFd>> dial(std::uint16_t port,
                                      std::chrono::milliseconds timeout) override;
   async::Task<SandboxExit> exited() override;
@@ -45,8 +77,6 @@ class GvisorSandbox final : public Sandbox {
   void fill(v1alpha1::SnapshotManifest& manifest) const;
 
   GuestPtr guest_;
-  std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec_;
-  int stop_signal_;
   Provenance provenance_;
   std::uint64_t network_bytes_ = 0;
 };
@@ -62,14 +92,13 @@ async::Task<Status> GvisorSandbox::ready(StageSink& stages) {
     co_return fail(Errc::NotReady, "failpoint gvisor-ready");
   }
   StageTimer timer(stages, "ready");
-  for (int i = 0; i < spec_->containers_size(); ++i) {
-    if (!spec_->containers(i).has_readyz()) {
-      continue;
-    }
-    // Shares ownership with the spec, so that it outlives the wait whoever drops us.
-    const std::shared_ptr<const v1alpha1::Readyz> gate(spec_, &spec_->containers(i).readyz());
-    const Status open = co_await wait_ready(guest_, gate);
+  const GuestPtr guest = guest_;
+  const auto begun = std::chrono::steady_clock::now();
+  // One after the other: meanwhile the others get on, and each has its time from the same start.
+  for (const ContainerPtr& container : guest->containers) {
+    const Status open = co_await wait_ready(guest, container, begun);
     ATE_CO_TRY(open);
+    container->ready = container->state == ContainerView::State::Running;
   }
   timer.done();
   co_return Status{};
@@ -88,7 +117,7 @@ void GvisorSandbox::fill(v1alpha1::SnapshotManifest& manifest) const {
   manifest.set_kernel(provenance_.kernel);
   manifest.set_memory_bytes(guest_->incarnation.limits.guest_memory_bytes);
   manifest.set_vcpus(guest_->incarnation.limits.guest_vcpus);
-  manifest.set_oci_spec(guest_->oci_spec);
+  fill_containers(*guest_, manifest);
   auto& runtime = *manifest.mutable_runtime();
   runtime["platform"] = provenance_.platform;
   runtime["network"] = kNetworkMode;
@@ -100,26 +129,48 @@ async::Task<Status> GvisorSandbox::checkpoint(std::string directory,
                                               std::shared_ptr<v1alpha1::SnapshotManifest> manifest,
                                               StageSink& stages) {
   const GuestPtr guest = guest_;
-  fill(*manifest);
-  co_return co_await save_guest(guest, std::move(directory), stages);
+  const Status saved = co_await save_guest(guest, std::move(directory), stages);
+  ATE_CO_TRY(saved);
+  fill(*manifest);  // after it: which containers there were is fixed with the pause
+  co_return Status{};
 }
 
 async::Task<Status> GvisorSandbox::unpause() {
   co_return co_await unpause_guest(guest_);
 }
 
-async::Task<Status> GvisorSandbox::signal(int signo) {
+async::Task<Status> GvisorSandbox::signal(int signo, std::string container) {
   const GuestPtr guest = guest_;
-  const Result<Outcome> outcome =
-      co_await control(guest, "runsc kill", core::runsc_kill(guest->globals, signo),
-                       guest->services.options.deadlines.control);
-  if (!outcome) {
-    co_return fail(outcome.error());
+  ATE_CO_ASSIGN(const ContainerPtr target, find_container(*guest, container));
+  if (target->state != ContainerView::State::Running) {
+    co_return fail(Errc::StateConflict, "container " + target->name + " does not run");
   }
-  if (!outcome->ok()) {
-    co_return fail(command_error("runsc kill", *outcome));
+  co_return co_await send(guest, target, signo);
+}
+
+std::vector<ContainerView> GvisorSandbox::containers() const {
+  std::vector<ContainerView> views;
+  for (const ContainerPtr& container : guest_->containers) {
+    views.push_back({.name = container->name,
+                     .state = container->state,
+                     .sidecar = container->sidecar,
+                     .ready = container->ready,
+                     .exit_code = container->exit_code,
+                     .restarts = container->restarts,
+                     .message = container->message});
   }
-  co_return Status{};
+  return views;
+}
+
+async::Task<bool> GvisorSandbox::containers_changed() {
+  const GuestPtr guest = guest_;
+  co_await guest->changed.wait();
+  guest->changed.reset();
+  co_return !guest->ended.is_set();
+}
+
+async::Task<Result<ExecOutput>> GvisorSandbox::exec(ExecPlan plan) {
+  co_return co_await exec_in(guest_, std::move(plan));
 }
 
 async::Task<Result<UniqueFd>> GvisorSandbox::dial(std::uint16_t port,
@@ -160,9 +211,17 @@ async::Task<Status> GvisorSandbox::destroy(std::chrono::milliseconds graceful) {
   // A paused guest can't act on a signal, and runsc refuses to send it one.
   const bool ask = graceful.count() > 0 && !guest->paused && !guest->ended.is_set();
   if (ask) {
-    const Status sent = co_await signal(stop_signal_);
-    if (sent) {
-      const bool ended = co_await guest->ended.wait_for(graceful);
+    const auto deadline = std::chrono::steady_clock::now() + graceful;
+    bool sent = false;
+    for (const ContainerPtr& container : guest->containers) {
+      if (container->state == ContainerView::State::Running) {
+        const Status done = co_await send(guest, container, container->stop_signal);
+        sent = sent || done.has_value();
+      }
+    }
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (sent && left.count() > 0) {
+      const bool ended = co_await guest->all_ended.wait_for(left);
       static_cast<void>(ended);  // IGNORED: what has not ended is killed
     }
   }
@@ -245,11 +304,8 @@ std::uint64_t interface_bytes(const std::string& text, const std::string& interf
   return total;
 }
 
-std::unique_ptr<Sandbox> make_sandbox(GuestPtr guest,
-                                      std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec,
-                                      int stop_signal, Provenance provenance) {
-  return std::make_unique<GvisorSandbox>(std::move(guest), std::move(spec), stop_signal,
-                                         std::move(provenance));
+std::unique_ptr<Sandbox> make_sandbox(GuestPtr guest, Provenance provenance) {
+  return std::make_unique<GvisorSandbox>(std::move(guest), std::move(provenance));
 }
 
 }  // namespace ate::runtime::gvisor

@@ -17,9 +17,7 @@ struct Provenance {
 };
 
 /// The engine's handle of a guest.
-[[nodiscard]] std::unique_ptr<Sandbox> make_sandbox(
-    GuestPtr guest, std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec, int stop_signal,
-    Provenance provenance);
+[[nodiscard]] std::unique_ptr<Sandbox> make_sandbox(GuestPtr guest, Provenance provenance);
 
 /// "SIGTERM", "TERM", "15" -> 15; 0 when it is none.
 [[nodiscard]] int parse_signal(const std::string& text);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -11,8 +10,10 @@
 #include "ate/logs/logs.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/util/failpoint.hpp"
+#include "runtime/gvisor/ends.hpp"
 #include "runtime/gvisor/guest.hpp"
 #include "runtime/gvisor/stdio_tail.hpp"
+#include "runtime/gvisor/together.hpp"
 
 namespace ate::runtime::gvisor {
 namespace {
@@ -39,25 +40,72 @@ core::RunscGlobals globals_of(const Guest& guest, const StartPlan& plan) {
           .ignore_cgroups = !runsc_sees_cgroups(guest.services.options)};
 }
 
-Result<std::string> build_spec(const Guest& guest, const StartPlan& plan) {
+core::OciPaths paths_of(const Guest& guest, const std::string& rootfs) {
   core::OciPaths paths;
-  paths.rootfs = plan.rootfs;
+  paths.rootfs = rootfs;
   paths.network_namespace = guest.netns.sandbox_path;
+  return paths;
+}
+
+/// The root's spec carries the limits; what joins it is in the same cgroup by itself.
+void limit_root(const Guest& guest, core::OciPaths& paths) {
+  if (!guest.globals.ignore_cgroups) {
+    paths.cgroups_path = guest.leaf.directory().substr(kCgroupMount.size() - 1);
+    paths.limits = limits_of(guest.incarnation.limits);
+  }
+}
+
+Status write_bundle(const std::string& bundle, const std::string& spec) {
+  ATE_TRY(os::make_dirs(bundle, 0700));
+  return os::create_file(bundle + "/config.json", spec, 0600);
+}
+
+/// What a container starts with as its standard streams.
+using Stdio = std::vector<logs::StdioFiles>;
+
+Result<logs::StdioFiles> prepare_container(Guest& guest, const ContainerPlan& plan) {
+  const bool root = !guest.pod();
+  const auto container = std::make_shared<GuestContainer>();
+  container->name = plan.name;
+  container->id = root ? core::kRunscContainerId : core::runsc_member_id(plan.name);
+  container->bundle = root ? guest.layout.bundle : guest.layout.bundle + "-" + plan.name;
+  container->rootfs = plan.rootfs;
+  container->stop_signal = plan.stop_signal;
+  container->sidecar = plan.sidecar;
+  container->gate = plan.gate;
+  container->cold = plan.cold;
+  container->exit_code = plan.exit_code;
+  container->restarts = plan.restarts + (plan.cold ? 1 : 0);
+  container->ready = plan.gate == nullptr;
+  core::OciPaths paths = paths_of(guest, plan.rootfs);
   if (plan.binds) {
     ATE_ASSIGN(Binds binds, plan.binds(guest.layout));
     paths.bind_sources = std::move(binds.sources);
     paths.writable = std::move(binds.writable);
   }
-  if (!guest.globals.ignore_cgroups) {
-    paths.cgroups_path = guest.leaf.directory().substr(kCgroupMount.size() - 1);
-    paths.limits = limits_of(guest.incarnation.limits);
+  if (root) {
+    limit_root(guest, paths);
   }
-  return plan.make_spec(paths);
+  ATE_ASSIGN(container->oci_spec, plan.make_spec(paths));
+  ATE_TRY(write_bundle(container->bundle, container->oci_spec));
+  ATE_ASSIGN(logs::StdioFiles stdio, logs::open_stdio(guest.layout.logs, plan.name));
+  container->log_start = size_of(guest.layout.logs + "/" + plan.name + ".stderr");
+  guest.containers.push_back(container);
+  return stdio;
+}
+
+Status prepare_pause(Guest& guest, const StartPlan& plan) {
+  const std::string rootfs = guest.services.paths.pause_rootfs();
+  ATE_TRY(make_pause_rootfs(rootfs));
+  core::OciPaths paths = paths_of(guest, rootfs);
+  limit_root(guest, paths);
+  ATE_ASSIGN(guest.pause_spec, plan.make_pause_spec(paths));
+  return write_bundle(guest.layout.bundle, guest.pause_spec);
 }
 
 /// Everything that has to be there before runsc runs. The record comes first: what is made after
 /// it can be found by it. Blocking, on tmpfs and cgroupfs; well under a millisecond.
-Result<logs::StdioFiles> prepare(const GuestPtr& guest, const StartPlan& plan) {
+Result<Stdio> prepare(const GuestPtr& guest, const StartPlan& plan) {
   const GvisorOptions& options = guest->services.options;
   const Leaf::Place place{.root = options.cgroup_root,
                           .worker = guest->incarnation.worker,
@@ -76,118 +124,28 @@ Result<logs::StdioFiles> prepare(const GuestPtr& guest, const StartPlan& plan) {
   if (failpoint("gvisor-leaf")) {
     return fail(Errc::RuntimeFailed, "failpoint gvisor-leaf");
   }
-  ATE_ASSIGN(guest->oci_spec, build_spec(*guest, plan));
-  ATE_TRY(os::create_file(guest->layout.bundle + "/config.json", guest->oci_spec, 0600));
-  ATE_ASSIGN(logs::StdioFiles stdio, logs::open_stdio(guest->layout.logs, plan.container));
-  guest->log_start = size_of(guest->layout.logs + "/" + plan.container + ".stderr");
+  if (plan.make_pause_spec) {
+    ATE_TRY(prepare_pause(*guest, plan));
+  }
+  Stdio stdio;
+  for (const ContainerPlan& container : plan.containers) {
+    ATE_ASSIGN(logs::StdioFiles files, prepare_container(*guest, container));
+    stdio.push_back(std::move(files));
+  }
   return stdio;
 }
 
-Command start_command(const Guest& guest, const StartPlan& plan, const logs::StdioFiles& stdio) {
-  const GvisorDeadlines& deadlines = guest.services.options.deadlines;
-  Command command;
-  const bool boot = plan.image_path.empty();
-  command.what = boot ? "runsc run" : "runsc restore";
-  command.argv = boot ? core::runsc_run(guest.globals, guest.layout.bundle, guest.layout.pid_file)
-                      : core::runsc_restore(guest.globals, guest.layout.bundle,
-                                            guest.layout.pid_file, plan.image_path);
-  command.log = guest.layout.log;
-  command.deadline =
-      boot ? deadlines.start : transfer_deadline(deadlines, plan.image_bytes) + deadlines.start;
-  command.cgroup_fd = guest.leaf.fd();
-  command.stdio = {{stdio.out.get(), STDOUT_FILENO}, {stdio.err.get(), STDERR_FILENO}};
+/// The root of the sandbox: the only container, or the pause program of several.
+Command root_command(const Guest& guest, const StartPlan& plan, const Stdio& stdio) {
+  const core::RunscContainer root{.id = core::kRunscContainerId,
+                                  .bundle = guest.layout.bundle,
+                                  .pid_file = guest.layout.pid_file};
+  Command command = start_command(guest, root, plan.image_path, plan.image_bytes);
+  if (!guest.pod()) {
+    command.stdio = {{stdio.front().out.get(), STDOUT_FILENO},
+                     {stdio.front().err.get(), STDERR_FILENO}};
+  }
   return command;
-}
-
-SandboxExit classify(const Guest& guest, const async::ChildExit& status) {
-  SandboxExit exit;
-  exit.exit_code = status.code;
-  if (guest.killing) {
-    exit.cause = SandboxExit::Cause::Killed;
-    exit.signal = SIGKILL;
-    exit.detail = "ended by the daemon";
-    return exit;
-  }
-  if (guest.gofer_lost && guest.leaf.oom_kills() <= 0) {  // an OOM kill takes both at once
-    exit.cause = SandboxExit::Cause::SandboxCrash;
-    exit.signal = status.signal;
-    exit.detail = "the gofer, which serves the sandbox's files, ended before it";
-    return exit;
-  }
-  const std::string panic = last_words(guest.layout.panic_log, 0, 512);
-  if (status.signal == 0) {
-    // runsc passes the application's code on, 128 + signal when one killed it.
-    constexpr int kSignalBase = 128;
-    constexpr int kLastSignal = 64;
-    exit.cause = SandboxExit::Cause::Exited;
-    exit.detail = "exited with code " + std::to_string(status.code);
-    if (status.code > kSignalBase && status.code <= kSignalBase + kLastSignal) {
-      exit.detail += " (128 + signal " + std::to_string(status.code - kSignalBase) + ")";
-    }
-    if (!panic.empty()) {
-      exit.cause = SandboxExit::Cause::SandboxCrash;
-      exit.detail = "the sandbox crashed: " + panic;
-    }
-    return exit;
-  }
-  exit.signal = status.signal;
-  exit.cause = SandboxExit::Cause::Killed;
-  exit.detail = "the sandbox was killed by signal " + std::to_string(status.signal);
-  if (const std::int64_t kills = guest.leaf.oom_kills(); kills > 0) {
-    exit.cause = SandboxExit::Cause::CgroupOom;
-    const std::string peak = guest.leaf.memory_peak();
-    exit.detail = "out of memory in cgroup " + guest.leaf.directory() + " (oom_kill " +
-                  std::to_string(kills) + (peak.empty() ? "" : ", " + peak) + ")";
-  } else if (!panic.empty()) {
-    exit.cause = SandboxExit::Cause::SandboxCrash;
-    exit.detail += ": " + panic;
-  }
-  return exit;
-}
-
-/// Waits for the end of the sandbox's process, tells everybody.
-async::Task<void> watch_end(GuestPtr guest) {
-  async::Reaper& reaper = guest->services.reaper;
-  const os::ProcessId sandbox = guest->processes.sandbox;
-  auto status_of = [](async::Reaper& from, pid_t pid) -> async::Task<Result<async::ChildExit>> {
-    const async::ChildExit exit = co_await from.wait(pid);
-    co_return exit;
-  };
-  // One that was gone when we first looked may have been reaped by the runsc command it was a child
-  // of: then nobody will tell us how it ended.
-  constexpr std::chrono::seconds kOrphanWait(1);
-  constexpr std::chrono::hours kForever(24 * 365 * 20);
-  const std::chrono::nanoseconds limit = sandbox.start_time == 0
-                                             ? std::chrono::nanoseconds(kOrphanWait)
-                                             : std::chrono::nanoseconds(kForever);
-  const Result<async::ChildExit> status = co_await async::with_deadline(
-      limit, "the end of the sandbox", status_of(reaper, sandbox.pid));
-  if (status) {
-    guest->exit = classify(*guest, *status);
-  } else {
-    guest->exit.cause = SandboxExit::Cause::Unknown;
-    guest->exit.detail = "the sandbox ended at once and its status is not known";
-  }
-  guest->ended.set();
-}
-
-/// The gofer ends with its sandbox. One that ends first leaves a sandbox that runs on and hangs at
-/// its next file: it is ended too (reliability.md F4).
-async::Task<void> watch_gofer(GuestPtr guest) {
-  const async::ChildExit exit = co_await guest->services.reaper.wait(guest->processes.gofer.pid);
-  // Its own way to end is to return when the sandbox has gone. A sandbox whose gofer was killed
-  // ends too, mostly by itself and with the code of an application that was killed.
-  guest->gofer_lost = exit.signal != 0 && !guest->killing && !guest->ended.is_set();
-  constexpr std::chrono::seconds kTogether(1);
-  const bool ended = co_await guest->ended.wait_for(kTogether);
-  if (ended || guest->killing) {
-    co_return;
-  }
-  if (const Result<UniqueFd> sandbox = os::open_process(guest->processes.sandbox)) {
-    guest->gofer_lost = true;
-    // IGNORED: one that can't be killed is ended with its actor.
-    static_cast<void>(os::send_signal(*sandbox, SIGKILL).has_value());
-  }
 }
 
 Status adopt_processes(const GuestPtr& guest) {
@@ -201,25 +159,60 @@ Status adopt_processes(const GuestPtr& guest) {
   guest->net_counters = UniqueFd(
       ::open(("/proc/" + std::to_string(guest->processes.sandbox.pid) + "/net/dev").c_str(),
              O_RDONLY | O_CLOEXEC));
-  if (!services.watchers.spawn("sandbox watcher", watch_end(guest))) {
-    return fail(Errc::Unavailable, "the daemon is stopping");
-  }
-  if (guest->processes.gofer.start_time != 0 &&
-      !services.watchers.spawn("gofer watcher", watch_gofer(guest))) {
-    return fail(Errc::Unavailable, "the daemon is stopping");
-  }
-  return {};
+  return watch_guest(guest);
 }
 
-async::Task<Result<Outcome>> launch(GuestPtr guest, std::shared_ptr<StartPlan> plan,
-                                    StageSink& stages) {
+/// One command that starts a container; what it says when it fails.
+async::Task<Result<bool>> start_one(GuestPtr guest, Command command, std::shared_ptr<bool> again) {
+  const std::string what = command.what;
+  const Result<Outcome> outcome = co_await guest->services.runsc.run(std::move(command));
+  if (!outcome) {
+    co_return fail(outcome.error());
+  }
+  if (!outcome->ok()) {
+    *again = *again || is_transient_restore_failure(*outcome);
+    co_return fail(command_error(what, *outcome));
+  }
+  co_return true;
+}
+
+/// All members of the sandbox at once: runsc takes them in any order, and the kernel of the guest
+/// goes on when the last one is there. Those that are started anew come after that.
+async::Task<Status> start_members(GuestPtr guest, std::shared_ptr<const StartPlan> plan,
+                                  std::shared_ptr<const Stdio> stdio, std::shared_ptr<bool> again) {
+  for (const bool cold : {false, true}) {
+    Together<bool> together(guest->services.context);
+    for (std::size_t i = 0; i < guest->containers.size(); ++i) {
+      const GuestContainer& container = *guest->containers[i];
+      if (container.cold != cold) {
+        continue;
+      }
+      const core::RunscContainer member{
+          .id = container.id, .bundle = container.bundle, .pid_file = {}};
+      Command command =
+          start_command(*guest, member, cold ? std::string() : plan->image_path, plan->image_bytes);
+      command.what += " of container " + container.name;
+      command.stdio = {{(*stdio)[i].out.get(), STDOUT_FILENO},
+                       {(*stdio)[i].err.get(), STDERR_FILENO}};
+      together.add(guest->services.watchers, "start of a container",
+                   start_one(guest, std::move(command), again));
+    }
+    const Status all = co_await together.join();
+    ATE_CO_TRY(all);
+  }
+  co_return Status{};
+}
+
+async::Task<Status> launch(GuestPtr guest, std::shared_ptr<StartPlan> plan,
+                           std::shared_ptr<bool> again, StageSink& stages) {
   Services& services = guest->services;
   StageTimer preparing(stages, "prepare");
   auto job = [guest, plan]() { return prepare(guest, *plan); };
-  Result<logs::StdioFiles> stdio = co_await async::run_blocking(services.context, job);
-  if (!stdio) {
-    co_return fail(std::move(stdio).error());
+  Result<Stdio> prepared = co_await async::run_blocking(services.context, job);
+  if (!prepared) {
+    co_return fail(std::move(prepared).error());
   }
+  const auto stdio = std::make_shared<const Stdio>(std::move(*prepared));
   preparing.done();
   if (plan->nat) {
     StageTimer connecting(stages, "egress");
@@ -230,14 +223,24 @@ async::Task<Result<Outcome>> launch(GuestPtr guest, std::shared_ptr<StartPlan> p
   if (failpoint("gvisor-prepared")) {
     co_return fail(Errc::RuntimeFailed, "failpoint gvisor-prepared");
   }
-  Command command = start_command(*guest, *plan, *stdio);
-  StageTimer running(stages, plan->image_path.empty() ? "runsc-run" : "runsc-restore");
-  Result<Outcome> outcome = co_await services.runsc.run(std::move(command));
+  const std::string stage = plan->image_path.empty() ? "runsc-run" : "runsc-restore";
+  StageTimer running(stages, stage);
+  const Result<bool> root = co_await start_one(guest, root_command(*guest, *plan, *stdio), again);
+  ATE_CO_TRY(root);
   running.done();
-  if (outcome && failpoint("gvisor-started")) {
+  if (guest->pod()) {
+    if (failpoint("gvisor-root-started")) {
+      co_return fail(Errc::RuntimeFailed, "failpoint gvisor-root-started");
+    }
+    StageTimer members(stages, stage + "-containers");
+    const Status all = co_await start_members(guest, plan, stdio, again);
+    ATE_CO_TRY(all);
+    members.done();
+  }
+  if (failpoint("gvisor-started")) {
     co_return fail(Errc::RuntimeFailed, "failpoint gvisor-started");
   }
-  co_return outcome;
+  co_return adopt_processes(guest);
 }
 
 constexpr std::chrono::milliseconds kEndAgain(100);
@@ -288,28 +291,38 @@ async::Task<Result<GuestPtr>> try_start(Services& services, std::shared_ptr<Star
                    "an earlier sandbox of this actor would not end yet; it is tried again");
   }
   auto guest = std::make_shared<Guest>(services, plan->incarnation, plan->netns);
-  guest->container = plan->container;
   guest->globals = globals_of(*guest, *plan);
   services.alive.insert(key);
-  Result<Outcome> outcome = co_await launch(guest, plan, stages);
-  if (!outcome) {
-    Error error = std::move(outcome).error();
-    co_return co_await give_up(std::move(guest), std::move(error));
-  }
-  const std::string what = plan->image_path.empty() ? "runsc run" : "runsc restore";
-  if (!outcome->ok()) {
-    transient = !plan->image_path.empty() && is_transient_restore_failure(*outcome);
-    Error error = command_error(what, *outcome);
-    co_return co_await give_up(std::move(guest), std::move(error));
-  }
-  if (Status adopted = adopt_processes(guest); !adopted) {
-    Error error = std::move(adopted).error();
-    co_return co_await give_up(std::move(guest), std::move(error));
+  const auto again = std::make_shared<bool>(false);
+  const Status launched = co_await launch(guest, plan, again, stages);
+  if (!launched) {
+    transient = *again;
+    co_return co_await give_up(std::move(guest), launched.error());
   }
   co_return guest;
 }
 
 }  // namespace
+
+Command start_command(const Guest& guest, const core::RunscContainer& container,
+                      const std::string& image_path, std::int64_t image_bytes) {
+  const GvisorDeadlines& deadlines = guest.services.options.deadlines;
+  const bool boot = image_path.empty();
+  core::RunscGlobals globals = guest.globals;
+  if (container.id != core::kRunscContainerId) {
+    // Members start at the same time: each has a log of its own to tell its error.
+    globals.log = guest.layout.directory + "/" + container.id + ".log";
+  }
+  Command command;
+  command.what = boot ? "runsc run" : "runsc restore";
+  command.argv = boot ? core::runsc_run(globals, container)
+                      : core::runsc_restore(globals, container, image_path);
+  command.log = globals.log;
+  command.deadline =
+      boot ? deadlines.start : transfer_deadline(deadlines, image_bytes) + deadlines.start;
+  command.cgroup_fd = guest.leaf.fd();
+  return command;
+}
 
 async::Task<Result<GuestPtr>> start_guest(Services& services, StartPlan plan, StageSink& stages) {
   auto shared = std::make_shared<StartPlan>(std::move(plan));

@@ -90,19 +90,21 @@ StartPlan trial_plan(const Services& services, const std::string& runsc,
   plan.incarnation.serial = serial;
   plan.runsc = runsc;
   plan.platform = platform;
-  plan.container = kUid;
-  plan.rootfs = rootfs;
   std::vector<std::string> args = services.options.selftest_args;
-  plan.make_spec = [args](const core::OciPaths& paths) {
-    v1alpha1::Container container;
-    container.add_command("/selftest");
+  ContainerPlan container;
+  container.name = kUid;
+  container.rootfs = rootfs;
+  container.make_spec = [args](const core::OciPaths& paths) {
+    v1alpha1::Container program;
+    program.add_command("/selftest");
     for (const std::string& argument : args) {
-      container.add_args(argument);
+      program.add_args(argument);
     }
     core::OciPlan spec;
     spec.paths = paths;
-    return core::build_oci_spec(spec, container);
+    return core::build_oci_spec(spec, program);
   };
+  plan.containers.push_back(std::move(container));
   return plan;
 }
 

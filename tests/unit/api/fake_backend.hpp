@@ -196,11 +196,23 @@ class FakeBackend final : public api::Backend {
     co_return result;
   }
 
-  [[nodiscard]] async::Task<Status> signal(engine::ActorKey key, int signo,
+  [[nodiscard]] async::Task<Status> signal(engine::ActorKey key, int signo, std::string container,
                                            engine::Caller /*caller*/) override {
-    calls.push_back("signal " + key.name + " " + std::to_string(signo));
+    calls.push_back("signal " + key.name + " " + std::to_string(signo) +
+                    (container.empty() ? "" : " " + container));
     co_return outcome();
   }
+
+  [[nodiscard]] async::Task<Result<core::ExecOutput>> exec(engine::ActorKey key,
+                                                           core::ExecPlan plan) override {
+    calls.push_back("exec " + key.name + " " + plan.argv.front());
+    exec_plan = std::move(plan);
+    ATE_CO_TRY(outcome());
+    co_return exec_output;
+  }
+
+  core::ExecPlan exec_plan;
+  core::ExecOutput exec_output;
 
   [[nodiscard]] async::Task<Result<engine::Connected>> connect(engine::ActorKey key,
                                                                std::uint16_t port) override {

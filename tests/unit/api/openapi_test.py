@@ -9,7 +9,7 @@ import sys
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 ANY = {"get", "put", "post", "delete", "options", "patch"}
-INTERNAL = {"ActorRecord", "VolumeMarks", "SnapshotManifest", "SnapshotFile", "SnapshotVolume"}  # never served
+INTERNAL = {"ActorRecord", "VolumeMarks", "SnapshotManifest", "SnapshotFile", "SnapshotVolume", "ContainerSnapshot"}  # never served
 # Messages whose JSON differs from the message, and how.
 RENAMED = {("Operation", "errorJson"): "error"}
 FRAME = {"apiVersion", "kind"}

@@ -107,7 +107,6 @@ TEST_CASE("routes of later versions say so, with and without a body") {
     CAPTURE(target);
     REQUIRE(get(backend, target).problem() == "not-yet-supported");
   }
-  REQUIRE(call(backend, "POST", "/v1/actors/c1/exec", "{}").problem() == "not-yet-supported");
 }
 
 TEST_CASE("objects: read, list, write, delete with their conditions") {

@@ -92,16 +92,38 @@ TEST_CASE("template: what later work implements is refused, never ignored") {
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"golden":true},"warmupSeconds":3601)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"onSuspend":"DATA_ON_GOLDEN"})", "spec.snapshots.onSuspend", kLater);
-  bad_container(R"("sidecar":true)", ".sidecar", kLater);
-  bad_container(R"("readyz":{"exec":{"command":["x"]}})", ".readyz.exec", kLater);
   bad_container(R"("env":[{"name":"A","valueFrom":{"file":"/f"}}])", ".env[0].valueFrom", kLater);
   bad_container(R"("ports":[{"containerPort":1,"protocol":"UDP"}])", ".ports[0].protocol", kLater);
   expect<v1alpha1::ActorTemplate>(
       R"({"metadata":{"name":"t"},"spec":{"sandboxClass":"microvm","containers":[{"name":"a","image":"i"}]}})",
       "spec.sandboxClass", kLater);
-  expect<v1alpha1::ActorTemplate>(
-      R"({"metadata":{"name":"t"},"spec":{"containers":[{"name":"a"},{"name":"b"}]}})",
-      "spec.containers", kLater);
+}
+
+TEST_CASE("template: several containers, one of them at least no sidecar") {
+  const auto containers = [](const std::string& list) {
+    return problems_of<v1alpha1::ActorTemplate>(
+        R"({"metadata":{"name":"t"},"spec":{"sandboxClass":"gvisor","containers":[)" + list +
+        "]}}");
+  };
+  REQUIRE(containers(R"({"name":"app","image":"oci:/i"},
+    {"name":"helper","image":"oci:/i","readyz":{"tcp":{"port":1}}},
+    {"name":"side","image":"oci:/i","sidecar":true,"readyz":{"exec":{"command":["/bin/true"]}}})") ==
+          "");
+  const auto bad = [&containers](const std::string& list, const std::string& field) {
+    const std::string problems = containers(list);
+    CAPTURE(problems);
+    REQUIRE(("\n" + problems).find("\n" + field + ": ") != std::string::npos);
+  };
+  bad(R"({"name":"a","image":"oci:/i","sidecar":true})", "spec.containers");
+  bad(R"({"name":"a","image":"oci:/i","sidecar":true},{"name":"b","image":"oci:/i","sidecar":true})",
+      "spec.containers");
+  bad(R"({"name":"a","image":"oci:/i"},{"name":"a","image":"oci:/i"})", "spec.containers[1].name");
+  bad(R"({"name":"a","image":"oci:/i"},{"name":"_pause","image":"oci:/i"})",
+      "spec.containers[1].name");
+  bad(R"({"name":"a","image":"oci:/i","readyz":{"exec":{}}})",
+      "spec.containers[0].readyz.exec.command");
+  bad(R"({"name":"a","image":"oci:/i","readyz":{"exec":{"command":[""]}}})",
+      "spec.containers[0].readyz.exec.command");
 }
 
 TEST_CASE("template: limits of one container on gvisor are refused with the reason") {

@@ -57,17 +57,17 @@ TEST_CASE("oci spec: command replaces entrypoint and drops cmd, args replaces cm
     v1alpha1::Container container;
     container.mutable_command()->Assign(row.command.begin(), row.command.end());
     container.mutable_args()->Assign(row.args.begin(), row.args.end());
-    const Result<Words> args = core::oci_args(image, container);
+    const Result<Words> args = core::oci_args(image, container, 0);
     REQUIRE(args);
     REQUIRE(*args == row.expected);
   }
 }
 
 TEST_CASE("oci spec: nothing to run is an error that names the field") {
-  const Result<Words> args = core::oci_args(core::OciImage{}, v1alpha1::Container());
+  const Result<Words> args = core::oci_args(core::OciImage{}, v1alpha1::Container(), 2);
   REQUIRE_FALSE(args);
   REQUIRE(args.error().code() == Errc::InvalidValue);
-  REQUIRE(args.error().field() == "spec.containers[0].command");
+  REQUIRE(args.error().field() == "spec.containers[2].command");
 }
 
 TEST_CASE("oci spec: template env wins over the image's, defaults fill in") {

@@ -38,15 +38,23 @@ const std::string kGlobals =
 TEST_CASE("runsc args: each command, the same globals on all") {
   const core::RunscGlobals g = globals();
   const std::string all = kGlobals + "--ignore-cgroups=true ";
-  REQUIRE(joined(core::runsc_run(g, "/b", "/p")) ==
-          all + "run -detach -bundle=/b -pid-file=/p actor");
-  REQUIRE(joined(core::runsc_restore(g, "/b", "/p", "/i")) ==
+  const core::RunscContainer root{.id = core::kRunscContainerId, .bundle = "/b", .pid_file = "/p"};
+  const core::RunscContainer member{
+      .id = core::runsc_member_id("helper"), .bundle = "/b-helper", .pid_file = {}};
+  REQUIRE(joined(core::runsc_run(g, root)) == all + "run -detach -bundle=/b -pid-file=/p actor");
+  REQUIRE(joined(core::runsc_run(g, member)) == all + "run -detach -bundle=/b-helper c-helper");
+  REQUIRE(joined(core::runsc_restore(g, root, "/i")) ==
           all + "restore -detach -bundle=/b -pid-file=/p -image-path=/i actor");
+  REQUIRE(joined(core::runsc_restore(g, member, "/i")) ==
+          all + "restore -detach -bundle=/b-helper -image-path=/i c-helper");
+  REQUIRE(joined(core::runsc_delete(g, member.id)) == all + "delete -force c-helper");
+  REQUIRE(joined(core::runsc_exec(g, member.id, "/j", "/p")) ==
+          all + "exec -process=/j -internal-pid-file=/p c-helper");
   REQUIRE(joined(core::runsc_pause(g)) == all + "pause actor");
   REQUIRE(joined(core::runsc_resume(g)) == all + "resume actor");
   REQUIRE(joined(core::runsc_checkpoint(g, "/i")) ==
           all + "checkpoint -leave-running -compression=none -image-path=/i actor");
-  REQUIRE(joined(core::runsc_kill(g, 15)) == all + "kill actor 15");
+  REQUIRE(joined(core::runsc_kill(g, "actor", 15)) == all + "kill actor 15");
   REQUIRE(joined(core::runsc_probe("/r", {"help", "restore"})) == "/r help restore");
 }
 
@@ -59,9 +67,9 @@ TEST_CASE("runsc args: with enforcement runsc sees cgroups") {
 TEST_CASE("runsc args: a value can't become a flag or another argument") {
   core::RunscGlobals g = globals();
   g.overlay_dir = "/x --debug";
-  const core::Argv argv = core::runsc_run(g, "-b", "");
+  const core::Argv argv = core::runsc_run(g, {.id = "actor", .bundle = "-b", .pid_file = {}});
   REQUIRE(argv[7] == "--overlay2=root:dir=/x --debug");
-  REQUIRE(argv[argv.size() - 3] == "-bundle=-b");
+  REQUIRE(argv[argv.size() - 2] == "-bundle=-b");
 }
 
 TEST_CASE("cgroup plan: limits as writes, in order") {

@@ -305,7 +305,7 @@ TEST_CASE("suspend, signal: an actor that ends by itself just then is 409, and E
       if (std::string(call) == "checkpoint") {
         co_await refused(w.suspend("a"), Errc::StateConflict);
       } else {
-        const Status sent = co_await w.engine->signal(World::key("a"), 15, Caller{"req", 0});
+        const Status sent = co_await w.engine->signal(World::key("a"), 15, "", Caller{"req", 0});
         REQUIRE(sent.error().code() == Errc::StateConflict);
       }
       w.runtime.script = nullptr;

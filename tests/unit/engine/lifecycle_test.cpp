@@ -296,10 +296,10 @@ TEST_CASE("list: by atespace and name, paged, filtered by state and template") {
 TEST_CASE("signal: reaches the first process; an operator's kill is not restarted") {
   with_world([](World& w) -> async::Task<void> {
     co_await w.create_with("a", R"(,"restartPolicy":"Always")");
-    co_await refused(w.engine->signal(World::key("a"), 15, Caller{}), Errc::StateConflict);
+    co_await refused(w.engine->signal(World::key("a"), 15, "", Caller{}), Errc::StateConflict);
     co_await must(w.resume("a"));
-    co_await refused(w.engine->signal(World::key("a"), 0, Caller{}), Errc::InvalidValue);
-    const Status sent = co_await w.engine->signal(World::key("a"), 9, Caller{});
+    co_await refused(w.engine->signal(World::key("a"), 0, "", Caller{}), Errc::InvalidValue);
+    const Status sent = co_await w.engine->signal(World::key("a"), 9, "", Caller{});
     ok(sent);
     const auto process = w.process("a");
     REQUIRE(process->signals == std::vector<int>{9});

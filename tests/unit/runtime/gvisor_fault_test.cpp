@@ -172,7 +172,7 @@ TEST_CASE(
       REQUIRE(resumed);
     }
     host.script("kill flood\nresume exit 128\n");
-    const Status sent = co_await sandbox.signal(SIGTERM);
+    const Status sent = co_await sandbox.signal(SIGTERM, "");
     REQUIRE(sent);
     const Status resumed = co_await sandbox.unpause();
     REQUIRE_FALSE(resumed);

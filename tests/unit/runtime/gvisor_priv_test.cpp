@@ -231,7 +231,7 @@ TEST_CASE("gvisor: how an actor ended") {
       const Status open = co_await ready(*sandbox);
       REQUIRE(open);
       if (row.action == "TERM") {
-        const Status sent = co_await sandbox->signal(SIGTERM);
+        const Status sent = co_await sandbox->signal(SIGTERM, "");
         REQUIRE(sent);
       } else if (row.action == "outside") {
         REQUIRE(::kill(sandbox->identity().pid, SIGKILL) == 0);

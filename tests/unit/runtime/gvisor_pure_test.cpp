@@ -7,6 +7,7 @@
 
 #include "ate/v1alpha1/actor.pb.h"
 #include "runtime/gvisor/compatibility.hpp"
+#include "runtime/gvisor/control_socket.hpp"
 #include "runtime/gvisor/readiness.hpp"
 #include "runtime/gvisor/runsc.hpp"
 #include "runtime/gvisor/sandbox.hpp"
@@ -196,4 +197,57 @@ TEST_CASE("self-test: the root file system of a dynamic program holds what it lo
     REQUIRE((arrow == std::string::npos || line.compare(arrow + 3, root.size(), root) == 0));
   }
   REQUIRE(::pclose(pipe) == 0);
+}
+
+TEST_CASE("control socket: what the sandbox answers is read strictly") {
+  const Result<core::JsonValue> nine = read_answer(R"({"success":true,"err":"","result":9})");
+  REQUIRE(nine);
+  CHECK(nine->as_integer() == 9);
+  const Result<core::JsonValue> none = read_answer(R"({"success":true,"err":"","result":null})");
+  REQUIRE(none);
+  CHECK_FALSE(none->as_integer());
+  const Result<core::JsonValue> refused =
+      read_answer(R"({"success":false,"err":"container \"x\" not found\u001b[31m","result":null})");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message().find("container \"x\" not found") != std::string::npos);
+  CHECK(refused.error().message().find('\x1b') == std::string::npos);
+  for (const char* bad : {"", "{}", "[]", "true", R"({"success":1,"result":9})", R"({"result":9})",
+                          R"({"success":true,"success":true,"result":9})"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(read_answer(bad));
+  }
+}
+
+TEST_CASE("exec: a command's tree is its descendants and its group, nobody else's") {
+  const std::vector<GuestProcess> all = {
+      {.pid = 1, .parent = 0, .group = 1},  // another container's would not be listed
+      {.pid = 5, .parent = 0, .group = 5},  // a command
+      {.pid = 6, .parent = 5, .group = 5},  {.pid = 7, .parent = 6, .group = 7},
+      {.pid = 8, .parent = 1, .group = 5},  // its parent has gone, its group tells
+      {.pid = 9, .parent = 0, .group = 9},  // another command
+      {.pid = 10, .parent = 9, .group = 9}, {.pid = 11, .parent = 1, .group = 1}};
+  CHECK(process_tree(all, 5) == std::vector<std::int64_t>{5, 6, 7, 8});
+  CHECK(process_tree(all, 9) == std::vector<std::int64_t>{9, 10});
+  CHECK(process_tree({}, 5) == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("exec: a command is found by its place among those without a parent") {
+  const std::vector<GuestProcess> all = {{.pid = 40, .parent = 0, .group = 40},
+                                         {.pid = 44, .parent = 0, .group = 44},
+                                         {.pid = 45, .parent = 44, .group = 44},
+                                         {.pid = 47, .parent = 0, .group = 47}};
+  CHECK(command_number(all, 3, {6}) == 44);
+  CHECK(command_number(all, 6, {3}) == 47);
+  // One more or less than is known: better nobody than somebody else.
+  CHECK(command_number(all, 3, {}) == 0);
+  CHECK(command_number(all, 3, {6, 9}) == 0);
+  CHECK(command_number({}, 3, {}) == 0);
+}
+
+TEST_CASE("compatibility: each container's spec of several is looked at") {
+  v1alpha1::SnapshotManifest manifest = good_manifest();
+  manifest.add_containers()->set_oci_spec(R"({"mounts":[]})");
+  REQUIRE(check_manifest(manifest));
+  manifest.add_containers()->set_oci_spec("{");
+  REQUIRE_FALSE(check_manifest(manifest));
 }
