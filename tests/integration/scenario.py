@@ -156,6 +156,10 @@ class Case(unittest.TestCase):
         self.daemon.wait_ready()
         ate.wait_until(lambda: self.daemon.get("/v1/templates/counter").status == 200, 30, "template counter")
 
+    def unpacked(self):
+        """Nothing of the image is on its way any more."""
+        ate.wait_until(lambda: self.daemon.get("/v1/templates/counter").json["status"]["images"][0]["state"] == "Ready", 60, "image")
+
     def create(self, name="c1", template="counter", **spec):
         reply = self.daemon.request("POST", "/v1/actors", {"metadata": {"name": name}, "spec": {"template": {"name": template}, **spec}})
         self.assertEqual(reply.status, 201, reply)

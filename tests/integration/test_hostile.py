@@ -148,7 +148,7 @@ class KilledFromOutside(Base):
 
     def test_an_upload_ends_with_it(self):
         connection = self.daemon.connection(60)
-        connection.putrequest("POST", "/v1/actors/c1/proxy/8080/echo")
+        connection.putrequest("POST", "/v1/actors/c1/proxy/8080/slow?ms=600000")
         connection.putheader("Content-Length", str(1 << 30))
         connection.endheaders()
         under_way = threading.Event()
@@ -157,7 +157,7 @@ class KilledFromOutside(Base):
             with contextlib.suppress(OSError):
                 for piece in range(1 << 14):
                     connection.send(b"x" * 65536)
-                    if piece == 64:  # more than all buffers on the way hold, so the actor reads
+                    if piece == 6:  # more than the socket and the daemon hold, so it is connected
                         under_way.set()
 
         sender = threading.Thread(target=fill)

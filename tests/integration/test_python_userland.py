@@ -37,6 +37,7 @@ class PythonUserland(scenario.Case):
         return scenario.objects(image_path=userland(), memory="1Gi")
 
     def test_twenty_suspends_and_wakes_lose_no_count(self):
+        self.unpacked()
         before = self.daemon.seen()
         self.create()
         for expected in range(1, 22):

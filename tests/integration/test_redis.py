@@ -65,7 +65,7 @@ class RedisActor(scenario.Case):
         return Redis(self.daemon.path, "c1")
 
     def test_a_thousand_keys_survive_a_suspend(self):
-        ate.wait_until(lambda: self.daemon.get("/v1/templates/counter").json["status"]["images"][0]["state"] == "Ready", 60, "image")
+        self.unpacked()
         before = self.daemon.seen()
         self.create()
         with self.redis() as redis:  # wakes it for the first time
