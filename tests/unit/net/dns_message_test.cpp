@@ -26,8 +26,9 @@ dns::Query good_query(std::string_view name, unsigned type) {
 }
 
 unsigned flags_of(const std::string& message) {
-  return static_cast<unsigned char>(message.at(2)) << 8U |
-         static_cast<unsigned char>(message.at(3));
+  const unsigned high = static_cast<unsigned char>(message.at(2));
+  const unsigned low = static_cast<unsigned char>(message.at(3));
+  return high << 8U | low;
 }
 
 }  // namespace
