@@ -73,6 +73,7 @@ class Rig:
         self.armed = os.path.join(self.notes, "armed")
         self.daemon.env["ATE_FAILPOINT"] = "@" + self.armed
         self.daemon.write("objects.yaml", objects(replicas=4) + "---\n" + scenario.three_text())
+        self.template = "three"  # the last one of its files: usable once it is there
         self.baseline = None
         if prepared:
             subprocess.run(["cp", "-a", Prepared.directory(), self.daemon.state_dir], check=True)
@@ -122,7 +123,7 @@ class Rig:
         if not self.alive():
             raise Died
         try:
-            return self.daemon.get("/readyz", timeout=20).status == 200 and self.daemon.get("/v1/templates/three").status == 200
+            return self.daemon.get("/readyz", timeout=20).status == 200 and self.daemon.get("/v1/templates/" + self.template).status == 200
         except (OSError, http.client.HTTPException):
             return False
 

@@ -164,6 +164,7 @@ class Crash(unittest.TestCase):
         rig = crash.Rig()
         self.addCleanup(rig.close)
         rig.daemon.write("objects.yaml", scenario.objects(replicas=4, template=GOLDEN))
+        rig.template = "counter"
         return rig
 
     def golden(self, rig):
