@@ -135,6 +135,8 @@ class Client:
             body = response.read(MAX_BODY + 1)
             if len(body) > MAX_BODY:
                 raise AssertionError(f"{method} {path}: a body without end")
+            if response.length:  # read(amount) doesn't tell that a body was cut short, as read() does
+                raise http.client.IncompleteRead(body, response.length)
             return Reply(response.status, response.headers, body)
 
     def raw(self, data, timeout=10.0):
