@@ -195,6 +195,13 @@ class Start(unittest.TestCase):
                 self.assertEqual(os.listdir(images), ["sha256"])
                 rig.close()
 
+    def test_an_empty_directory_of_an_incarnation_is_taken_away(self):
+        rig = self.rig()
+        left = os.path.join(rig.daemon.run_dir, "actors", "01m8qgb6k1kfkdj5egrhpd9f79")
+        os.makedirs(left)
+        rig.start()
+        ate.wait_until(lambda: not os.path.exists(left), 5, "its end")
+
     def test_a_helper_that_dies_or_a_step_that_fails_is_told_and_tried_again(self):
         for name, action in (("image-helper-confined", "kill"), ("image-helper-layer", "kill")):
             with self.subTest(point=name):
@@ -209,7 +216,7 @@ class Start(unittest.TestCase):
                 self.assertGreaterEqual(reply.status, 400, reply)
                 self.assertIsNotNone(reply.problem)
                 self.assertEqual(rig.settled_actor()["status"]["state"], "SUSPENDED")
-                self.assertEqual(os.listdir(images), ["sha256"])
+                ate.wait_until(lambda: os.listdir(images) == ["sha256"], 5, "the end of what the helper left")
                 rig.daemon.stop()
                 rig.start()
                 counter.running()

@@ -78,7 +78,12 @@ class Finder {
   }
 
   void run_directories(const std::string& uid) {
-    for (const std::string& name : names_in(services_.paths.run_actor(uid))) {
+    const std::vector<std::string> names = names_in(services_.paths.run_actor(uid));
+    if (names.empty()) {
+      // Killed after the last incarnation's directory went, or before the first one came.
+      found_.push_back({.kind = "rundir", .id = uid + "/0", .uid = uid, .serial = 0});
+    }
+    for (const std::string& name : names) {
       const std::optional<std::int64_t> serial = serial_of(name);
       if (!serial) {
         continue;
