@@ -7,7 +7,7 @@
 using namespace ate;
 using namespace ate::test;
 using artifacts::AssetStore;
-using Catch::Matchers::Contains;
+using ate::test::Contains;
 
 namespace {
 

@@ -58,7 +58,7 @@ TEST_CASE("snapshot: check_space also counts inodes") {
   });
   REQUIRE_FALSE(status.has_value());
   CHECK(status.error().code() == Errc::DiskFull);
-  CHECK_THAT(status.error().message(), Catch::Matchers::Contains("inodes"));
+  CHECK_THAT(status.error().message(), ate::test::Contains("inodes"));
 }
 
 TEST_CASE("asset: no room is DiskFull and leaves no temporary file") {

@@ -10,7 +10,7 @@
 using namespace ate;
 using namespace ate::test;
 using artifacts::SnapshotStore;
-using Catch::Matchers::Contains;
+using ate::test::Contains;
 
 namespace {
 

@@ -150,7 +150,7 @@ TEST_CASE("volumes: a snapshot without its copies does not open") {
         co_await rig.snapshots.open("s1", artifacts::sha256_text(text));
     REQUIRE_FALSE(again);
     CHECK(again.error().code() == Errc::SnapshotCorrupt);
-    CHECK_THAT(again.error().message(), Catch::Matchers::Contains("volume data is missing"));
+    CHECK_THAT(again.error().message(), ate::test::Contains("volume data is missing"));
   });
 }
 

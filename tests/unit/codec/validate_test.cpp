@@ -294,16 +294,16 @@ TEST_CASE("template: durable volumes, their mounts and scopes") {
           R"(,"snapshots":{"onPause":"DATA","onSuspend":"DATA"},"ttl":"720h")") == "");
   CHECK(spec(R"({"name":"a","mountPath":"/data"},{"name":"a","mountPath":"/again"})", "") == "");
   CHECK_THAT(spec(R"({"name":"a","mountPath":"/data"},{"name":"b","mountPath":"/data/b"})", ""),
-             Catch::Matchers::Contains("spec.containers[0].volumeMounts[1].mountPath"));
+             ate::test::Contains("spec.containers[0].volumeMounts[1].mountPath"));
   CHECK_THAT(spec(R"({"name":"a","mountPath":"/x"},{"name":"b","mountPath":"/x"})", ""),
-             Catch::Matchers::Contains("spec.containers[0].volumeMounts[1].mountPath"));
+             ate::test::Contains("spec.containers[0].volumeMounts[1].mountPath"));
   for (const std::string path :
        {"/", "/proc", "/dev/shm", "/sys/x", "/etc", "/etc/hosts", "data", "/a/../b", "/a/"}) {
     CHECK_THAT(spec(R"({"name":"a","mountPath":")" + path + R"("})", ""),
-               Catch::Matchers::Contains("spec.containers[0].volumeMounts[0].mountPath"));
+               ate::test::Contains("spec.containers[0].volumeMounts[0].mountPath"));
   }
   CHECK_THAT(spec(R"({"name":"c","mountPath":"/c"})", ""),
-             Catch::Matchers::Contains("spec.containers[0].volumeMounts[0].name"));
+             ate::test::Contains("spec.containers[0].volumeMounts[0].name"));
   bad_spec(R"("snapshots":{"onSuspend":"DATA"})", "spec.snapshots.onSuspend", kInvalid);
   bad_spec(R"("volumes":[{"name":"d","durableDir":{"size":"1Ki"}}])",
            "spec.volumes[0].durableDir.size", kInvalid);

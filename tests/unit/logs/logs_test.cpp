@@ -9,7 +9,7 @@
 
 using namespace ate;
 using namespace ate::test;
-using Catch::Matchers::Contains;
+using ate::test::Contains;
 using logs::ReadOptions;
 
 namespace {

@@ -84,7 +84,7 @@ TEST_CASE("store: after a failed sync nothing is acknowledged any more; reads go
   REQUIRE_FALSE(failed.has_value());
   CHECK(failed.error().code() == Errc::Internal);
   REQUIRE_FALSE(after.has_value());
-  CHECK_THAT(after.error().message(), Catch::Matchers::Contains("restart ate-noded"));
+  CHECK_THAT(after.error().message(), ate::test::Contains("restart ate-noded"));
   CHECK(readable);
   CHECK(load(path).actors.size() >= 1);
 }

@@ -11,7 +11,7 @@
 
 using namespace ate;
 using namespace ate::test;
-using Catch::Matchers::Contains;
+using ate::test::Contains;
 using store::Batch;
 using store::Store;
 
