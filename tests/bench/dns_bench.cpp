@@ -1,9 +1,8 @@
 // Answers per second of the DNS relay, in network namespaces of its own: an actor's namespace asks
 // with a window of open questions, a resolver on loopback answers. Beside it the same asker and the
 // same resolver without the relay between. Needs root.
-#include <fcntl.h>
-
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/mount.h>
