@@ -20,13 +20,7 @@ async::Task<Result<core::ExecOutput>> Engine::State::exec(ActorKey key, core::Ex
   }
   ++execs;
   const ScopeExit leave([this]() { --execs; });
-  ATE_CO_ASSIGN(const EntryPtr entry, co_await wake(key));
-  const std::shared_ptr<Live> live = entry->live;
-  const GuestPtr guest = live == nullptr ? nullptr : live->guest;
-  if (guest == nullptr) {
-    co_return fail(Errc::StateConflict, "actor " + entry->label() + ": its guest has just ended");
-  }
-  live->last_activity = now();
+  ATE_CO_ASSIGN(const GuestPtr guest, co_await awake_guest(key));
   co_return co_await guest->sandbox->exec(std::move(plan));
 }
 

@@ -153,13 +153,7 @@ async::Task<Status> Engine::State::launch_hidden(EntryPtr entry, RunPtr run,
 async::Task<void> Engine::State::end_hidden(EntryPtr entry, RunPtr run,
                                             std::shared_ptr<Start> start) {
   StageTimer timer(*run, clock, "destroy");
-  const GuestPtr guest = live(entry)->guest;
-  if (guest != nullptr) {
-    const Status gone = co_await retire(entry, guest, std::chrono::milliseconds(0));
-    static_cast<void>(gone);  // logged there; the worker stays taken until it is gone
-  } else {
-    co_await drop_start(entry, start);
-  }
+  co_await end_start(entry, start);
   co_await forget(entry->uid());
 }
 

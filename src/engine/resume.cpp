@@ -330,8 +330,7 @@ async::Task<Status> Engine::State::commit_running(EntryPtr entry, RunPtr run,
   co_return Status();
 }
 
-async::Task<void> Engine::State::undo_start(EntryPtr entry, RunPtr run,
-                                            std::shared_ptr<Start> start, Error error) {
+async::Task<void> Engine::State::end_start(EntryPtr entry, std::shared_ptr<Start> start) {
   const GuestPtr guest = live(entry)->guest;
   if (guest != nullptr) {
     const Status gone = co_await retire(entry, guest, std::chrono::milliseconds(0));
@@ -339,6 +338,11 @@ async::Task<void> Engine::State::undo_start(EntryPtr entry, RunPtr run,
   } else {
     co_await drop_start(entry, start);
   }
+}
+
+async::Task<void> Engine::State::undo_start(EntryPtr entry, RunPtr run,
+                                            std::shared_ptr<Start> start, Error error) {
+  co_await end_start(entry, start);
   const auto [origin, origin_reason] = decode_origin(entry->record()->booted_from_state());
   core::Ending ending;
   ending.state = core::State::Resuming;

@@ -139,6 +139,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<void> undo_start(EntryPtr entry, RunPtr run,
                                              std::shared_ptr<Start> start, Error error);
   [[nodiscard]] async::Task<void> drop_start(EntryPtr entry, std::shared_ptr<Start> start);
+  /// Ends the guest that a start led to, or gives back what it had taken for one.
+  [[nodiscard]] async::Task<void> end_start(EntryPtr entry, std::shared_ptr<Start> start);
 
   struct Save;
   // volumes.cpp
@@ -279,6 +281,8 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   // wake.cpp
   [[nodiscard]] async::Task<Result<Connected>> connect(ActorKey key, std::uint16_t port);
   [[nodiscard]] async::Task<Result<EntryPtr>> wake(ActorKey key);
+  /// The guest of an actor that was woken if need be, which counts as activity.
+  [[nodiscard]] async::Task<Result<GuestPtr>> awake_guest(ActorKey key);
   [[nodiscard]] async::Task<Status> wake_parked(EntryPtr entry, SteadyTime deadline);
   [[nodiscard]] Status park(const EntryPtr& entry);
   [[nodiscard]] std::shared_ptr<void> count_in(const std::string& uid, std::size_t Live::* counter);

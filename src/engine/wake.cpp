@@ -116,8 +116,7 @@ async::Task<Status> Engine::State::wake_parked(EntryPtr entry, SteadyTime deadli
   }
 }
 
-async::Task<Result<Connected>> Engine::State::connect(ActorKey key, std::uint16_t port) {
-  const std::shared_ptr<State> self = shared_from_this();
+async::Task<Result<GuestPtr>> Engine::State::awake_guest(ActorKey key) {
   ATE_CO_ASSIGN(const EntryPtr entry, co_await wake(key));
   const std::shared_ptr<Live> live = entry->live;
   const GuestPtr guest = live == nullptr ? nullptr : live->guest;
@@ -125,6 +124,12 @@ async::Task<Result<Connected>> Engine::State::connect(ActorKey key, std::uint16_
     co_return fail(Errc::StateConflict, "actor " + entry->label() + ": its guest has just ended");
   }
   live->last_activity = now();
+  co_return guest;
+}
+
+async::Task<Result<Connected>> Engine::State::connect(ActorKey key, std::uint16_t port) {
+  const std::shared_ptr<State> self = shared_from_this();
+  ATE_CO_ASSIGN(const GuestPtr guest, co_await awake_guest(key));
   Connected connected;
   ATE_CO_ASSIGN(connected.socket, co_await guest->sandbox->dial(port, settings.dial_timeout));
   connected.ended = std::shared_ptr<async::Event>(guest, &guest->ended);

@@ -1,10 +1,8 @@
-// Removes trees with three descriptors at most, whatever their depth: down by openat2, up again by
-// "..", checked to be the directory that we came from. Follows no symbolic link, enters no mount.
+// Removes trees with three descriptors at most, whatever their depth (os/tree_step). Follows no
+// symbolic link, enters no mount.
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "ate/os/fs.hpp"
+#include "os/tree_step.hpp"
 
 namespace ate::os {
 
@@ -24,46 +23,15 @@ constexpr std::size_t kBatch = 4096;
 
 struct Level {
   std::string name;
-  dev_t device = 0;
-  ino_t inode = 0;
+  DirectoryId id;
   std::vector<std::string> pending;  // directories in it still to be visited
   bool complete = true;              // all of it was read
 };
 
-Result<UniqueFd> enter(int dir, const std::string& name) {
-  open_how how{};
-  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-  UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, dir, name.c_str(), &how, sizeof how)));
-  if (!fd && errno == EXDEV) {
-    return fail(Error(Errc::InUse, "something is mounted at " + name, EBUSY));
-  }
-  if (!fd) {
-    return fail(Error::from_errno("open " + name, errno));
-  }
-  return fd;
-}
-
 Status identify(const UniqueFd& fd, Level& level) {
-  struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) {
-    return fail(Error::from_errno("stat " + level.name, errno));
-  }
-  level.device = info.st_dev;
-  level.inode = info.st_ino;
+  ATE_ASSIGN(const struct stat info, stat_directory(fd, level.name));
+  level.id = {info.st_dev, info.st_ino};
   return {};
-}
-
-Result<UniqueFd> go_up(const UniqueFd& from, const Level& expected) {
-  UniqueFd fd(::openat(from.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat info{};
-  if (!fd || ::fstat(fd.get(), &info) != 0) {
-    return fail(Error::from_errno("open the parent of a directory", errno));
-  }
-  if (info.st_dev != expected.device || info.st_ino != expected.inode) {
-    return fail(Errc::Internal, "a directory was moved while its tree was walked");
-  }
-  return fd;
 }
 
 Result<bool> is_directory(int dir, const dirent& entry) {
@@ -152,7 +120,7 @@ Status remove_directory(UniqueFd parent, const std::string& name) {
       Level below;
       below.name = std::move(top.pending.back());
       top.pending.pop_back();
-      Result<UniqueFd> entered = enter(current.get(), below.name);
+      Result<UniqueFd> entered = enter_directory(current.get(), below.name);
       if (!entered && entered.error().sys_errno() == ENOENT) {
         continue;  // somebody else removed it
       }
@@ -170,7 +138,7 @@ Status remove_directory(UniqueFd parent, const std::string& name) {
       ATE_TRY(read_level(current, top));
       continue;
     }
-    ATE_ASSIGN(UniqueFd above, go_up(current, levels[levels.size() - 2]));
+    ATE_ASSIGN(UniqueFd above, leave_directory(current, levels[levels.size() - 2].id));
     const std::string left = std::move(top.name);
     levels.pop_back();
     ATE_TRY(unlink(above.get(), left, AT_REMOVEDIR));

@@ -1,10 +1,8 @@
-// Depth first with three descriptors at most: down by openat2, up by "..", checked to be the
-// directory that we came from (as os/remove_tree does, which needs no order and no attributes).
+// Depth first with three descriptors at most (os/tree_step). os/remove_tree takes the same steps
+// and needs no order and no attributes.
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "ate/os/tree.hpp"
+#include "os/tree_step.hpp"
 
 namespace ate::os {
 
@@ -26,46 +25,11 @@ constexpr std::size_t kBatch = 256;
 constexpr std::size_t kEntriesBuffer = std::size_t{32} << 10U;
 
 struct Level {
-  dev_t device = 0;
-  ino_t inode = 0;
+  DirectoryId id;
   std::vector<std::string> pending;  // directories in it still to be visited
   std::int64_t offset = 0;           // where to read on
   bool complete = false;
 };
-
-Result<UniqueFd> enter_directory(int dir, const std::string& name) {
-  open_how how{};
-  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-  UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, dir, name.c_str(), &how, sizeof how)));
-  if (!fd && errno == EXDEV) {
-    return fail(Error(Errc::InUse, "something is mounted at " + name, EBUSY));
-  }
-  if (!fd) {
-    return fail(Error::from_errno("open " + name, errno));
-  }
-  return fd;
-}
-
-Result<struct stat> stat_of(const UniqueFd& fd) {
-  struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) {
-    return fail(Error::from_errno("stat a directory", errno));
-  }
-  return info;
-}
-
-Result<UniqueFd> leave_directory(const UniqueFd& from, const Level& expected) {
-  UniqueFd fd(::openat(from.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) {
-    return fail(Error::from_errno("open the parent of a directory", errno));
-  }
-  ATE_ASSIGN(const struct stat info, stat_of(fd));
-  if (info.st_dev != expected.device || info.st_ino != expected.inode) {
-    return fail(Errc::Internal, "a directory was moved while its tree was walked");
-  }
-  return fd;
-}
 
 Status visit(int dir, const std::string& name, Level& level, TreeVisitor& visitor) {
   struct stat info{};
@@ -110,10 +74,9 @@ Status read_level(const UniqueFd& fd, Level& level, TreeVisitor& visitor) {
 
 Status descend(const UniqueFd& fd, const std::string& name, std::vector<Level>& levels,
                TreeVisitor& visitor) {
-  ATE_ASSIGN(const struct stat info, stat_of(fd));
+  ATE_ASSIGN(const struct stat info, stat_directory(fd, "a directory"));
   Level level;
-  level.device = info.st_dev;
-  level.inode = info.st_ino;
+  level.id = {info.st_dev, info.st_ino};
   levels.push_back(std::move(level));
   ATE_TRY(visitor.enter(fd.get(), name, info));
   return read_level(fd, levels.back(), visitor);
@@ -155,7 +118,7 @@ Status walk_tree(const UniqueFd& top, TreeVisitor& visitor) {
     if (levels.empty()) {
       return {};
     }
-    ATE_ASSIGN(current, leave_directory(current, levels.back()));
+    ATE_ASSIGN(current, leave_directory(current, levels.back().id));
   }
 }
 

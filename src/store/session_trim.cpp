@@ -13,6 +13,13 @@ WallTime wall(std::int64_t milliseconds) {
   return WallTime(std::chrono::milliseconds(milliseconds));
 }
 
+/// Runs a DELETE … RETURNING; whether there was a row.
+Result<bool> removes_any(Execution& rows) {
+  ATE_ASSIGN(const bool removed, rows.next());
+  ATE_TRY(rows.run());
+  return removed;
+}
+
 }  // namespace
 
 Result<bool> Session::trim_some(const Retention& keep) {
@@ -42,9 +49,7 @@ Result<bool> Session::trim_operations(const Retention& keep) {
       keep.operations_since_ms <= 0 ? "" : "op-" + ulid_floor(wall(keep.operations_since_ms));
   Execution rows(statement);
   rows.integer(static_cast<std::int64_t>(keep.operations)).integer(kTrimRows).text(oldest);
-  ATE_ASSIGN(const bool removed, rows.next());
-  ATE_TRY(rows.run());
-  return removed;
+  return removes_any(rows);
 }
 
 Result<bool> Session::trim_events(const Retention& keep) {
@@ -68,9 +73,7 @@ Result<bool> Session::trim_events(const Retention& keep) {
                                "ORDER BY id DESC LIMIT ?2 OFFSET ?1) RETURNING 1"));
   Execution rows(statement);
   rows.integer(static_cast<std::int64_t>(keep.events)).integer(kTrimRows).integer(last_old);
-  ATE_ASSIGN(const bool removed, rows.next());
-  ATE_TRY(rows.run());
-  return removed;
+  return removes_any(rows);
 }
 
 Result<bool> Session::trim_requests(const Retention& keep) {
@@ -84,9 +87,7 @@ Result<bool> Session::trim_requests(const Retention& keep) {
   Execution rows(statement);
   rows.integer(keep.requests_since_ms).integer(static_cast<std::int64_t>(keep.requests));
   rows.integer(keep.request_bytes).integer(kTrimRows);
-  ATE_ASSIGN(const bool removed, rows.next());
-  ATE_TRY(rows.run());
-  return removed;
+  return removes_any(rows);
 }
 
 }  // namespace ate::store

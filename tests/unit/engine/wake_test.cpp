@@ -1,6 +1,5 @@
 // Waking by a connection, the idle policy, restarts with back-off, object changes.
-#include "engine/side.hpp"
-#include "world.hpp"
+#include "calls.hpp"
 
 using namespace ate;
 using namespace ate::test;
@@ -15,19 +14,9 @@ namespace {
 /// A world with housekeeping and a scope for calls beside the test.
 template <class F>
 void with_housekeeping(F body) {
-  with_world([&body](World& w) -> async::Task<void> {
-    async::TaskScope calls(w.context, nullptr);
+  with_calls([&body](World& w, async::TaskScope& calls) -> async::Task<void> {
     calls.spawn("housekeeping", w.engine->housekeeping());
-    std::exception_ptr error;
-    try {
-      co_await body(w, calls);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    co_await calls.close();
-    if (error) {
-      std::rethrow_exception(error);
-    }
+    co_await body(w, calls);
   });
 }
 
