@@ -14,6 +14,7 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> get_problem(Call& call);
 [[nodiscard]] async::Task<Status> list_workers(Call& call);
 [[nodiscard]] async::Task<Status> get_worker(Call& call);
+[[nodiscard]] async::Task<Status> get_capacity(Call& call);
 [[nodiscard]] async::Task<Status> list_files(Call& call);
 /// Part of the design, not of this version.
 [[nodiscard]] async::Task<Status> not_yet_supported(Call& call);

@@ -42,7 +42,7 @@ constexpr std::array kRoutes{
 
     Route{"GET", "/v1/workers", "class pool limit pageToken", Body::None, list_workers},
     Route{"GET", "/v1/workers/{name}", "", Body::None, get_worker},
-    Route{"GET", "/v1/capacity", kAnyQuery, Body::None, not_yet_supported},
+    Route{"GET", "/v1/capacity", "explain atespace", Body::None, get_capacity},
     Route{"GET", "/v1/storage", kAnyQuery, Body::None, not_yet_supported},
 
     Route{"GET", "/v1/actors", "atespace limit pageToken state template label", Body::None,

@@ -145,7 +145,13 @@ void apply_defaults(v1alpha1::NodeConfig& object) {
   if (!range.has_count()) {
     range.set_count(65'536);
   }
-  spec.mutable_sizing();
+  v1alpha1::SizingOvercommit& overcommit = *spec.mutable_sizing()->mutable_overcommit();
+  if (!overcommit.has_memory()) {
+    overcommit.set_memory(1);
+  }
+  if (!overcommit.has_cpu()) {
+    overcommit.set_cpu(1);
+  }
   fill(spec.mutable_host_reserve()->mutable_memory(), "1Gi");
   fill_terms(*spec.mutable_overhead()->mutable_microvm(), "12Mi", "1Mi", 1.0);
   fill_terms(*spec.mutable_overhead()->mutable_gvisor(), "72Mi", "0", 0);

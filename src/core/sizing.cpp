@@ -12,18 +12,31 @@ namespace {
 constexpr std::int64_t kMiB = 1LL << 20;
 constexpr std::int64_t kAlign = 2 * kMiB;
 
-std::int64_t to_bytes(long double value) {
+/// Wide enough for any product of an int64 with a share of a million or a count of vCPUs.
+using Wide = __int128;
+
+constexpr std::int64_t kMillion = 1'000'000;
+
+std::int64_t narrow(Wide value) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
-  return value >= static_cast<long double>(kMax) ? kMax : static_cast<std::int64_t>(value);
+  return value >= Wide(kMax) ? kMax : static_cast<std::int64_t>(value);
+}
+
+/// The proportional term in millionths, rounded up: the only place where a fraction is touched.
+std::int64_t share_of(const OverheadTerms& terms) {
+  constexpr double kPerPercent = 10'000;
+  return static_cast<std::int64_t>(std::ceil(terms.percent * kPerPercent));
+}
+
+Wide fixed_part(const OverheadTerms& terms, std::int32_t vcpus) {
+  return Wide(terms.fixed_bytes) + Wide(terms.per_vcpu_bytes) * vcpus;
 }
 
 /// The proportional term is of the budget, rounded up: the sum of guest and overhead never passes
 /// it.
 std::int64_t overhead_of(std::int64_t budget, const OverheadTerms& terms, std::int32_t vcpus) {
-  const long double share = std::ceil(static_cast<long double>(budget) *
-                                      static_cast<long double>(terms.percent) / 100.0L);
-  return to_bytes(static_cast<long double>(terms.fixed_bytes) +
-                  static_cast<long double>(terms.per_vcpu_bytes) * vcpus + share);
+  const Wide share = (Wide(budget) * share_of(terms) + kMillion - 1) / kMillion;
+  return narrow(fixed_part(terms, vcpus) + share);
 }
 
 std::int64_t guest_of(std::int64_t budget, std::int64_t overhead) {
@@ -32,13 +45,12 @@ std::int64_t guest_of(std::int64_t budget, std::int64_t overhead) {
 
 /// Smallest budget of whole MiB that holds the floor; 0 when none does (overhead of 100 %).
 std::int64_t smallest_budget(const OverheadTerms& terms, std::int32_t vcpus) {
-  const long double share = 1.0L - static_cast<long double>(terms.percent) / 100.0L;
-  if (share <= 0) {
+  const std::int64_t rest = kMillion - share_of(terms);
+  if (rest <= 0) {
     return 0;
   }
-  const long double need = static_cast<long double>(kGuestFloorBytes + terms.fixed_bytes) +
-                           static_cast<long double>(terms.per_vcpu_bytes) * vcpus;
-  std::int64_t budget = to_bytes(need / share) / kMiB * kMiB;
+  const Wide need = (kGuestFloorBytes + fixed_part(terms, vcpus)) * kMillion / rest;
+  std::int64_t budget = narrow(need) / kMiB * kMiB;
   for (int step = 0; step < 3; ++step) {
     if (guest_of(budget, overhead_of(budget, terms, vcpus)) >= kGuestFloorBytes) {
       return budget;

@@ -128,15 +128,18 @@ void network(Checker& check, const v1alpha1::Network& network) {
   }
 }
 
-// Settings that nothing reads yet keep their default: a value that would be ignored is refused.
-void settings_of_later(Checker& check, const v1alpha1::NodeConfigSpec& spec) {
-  const std::string& reserve = spec.host_reserve().memory();
-  if (reserve.empty()) {
-    return;
-  }
-  const std::int64_t bytes = check.bytes("spec.hostReserve.memory", reserve, 0, kMaxBytes);
-  if (bytes >= 0 && bytes != std::int64_t{1} << 30U) {
-    check.not_yet("spec.hostReserve.memory", "a host reserve other than 1Gi");
+void sizing(Checker& check, const v1alpha1::NodeConfigSpec& spec) {
+  constexpr double kMostOvercommit = 100;
+  const v1alpha1::SizingOvercommit& overcommit = spec.sizing().overcommit();
+  const auto factor = [&](const std::string& path, bool given, double value) {
+    if (given && !(value >= 1 && value <= kMostOvercommit)) {
+      check.invalid(path, "is outside 1..100; 1 promises no more than there is");
+    }
+  };
+  factor("spec.sizing.overcommit.memory", overcommit.has_memory(), overcommit.memory());
+  factor("spec.sizing.overcommit.cpu", overcommit.has_cpu(), overcommit.cpu());
+  if (!spec.host_reserve().memory().empty()) {
+    check.bytes("spec.hostReserve.memory", spec.host_reserve().memory(), 0, kMaxBytes);
   }
 }
 
@@ -153,11 +156,8 @@ std::vector<Problem> validate(const v1alpha1::NodeConfig& object) {
     check.invalid("spec.enforcement", "must be required or off");
   }
   uid_range(check, spec.uid_range());
-  if (spec.sizing().require_actor_limits()) {
-    check.not_yet("spec.sizing.requireActorLimits", "a declared size of actors");
-  }
   network(check, spec.network());
-  settings_of_later(check, spec);
+  sizing(check, spec);
   overhead(check, "spec.overhead.microvm", spec.overhead().microvm());
   overhead(check, "spec.overhead.gvisor", spec.overhead().gvisor());
   if (!spec.operation_wait().empty()) {

@@ -70,7 +70,6 @@ class TemplateChecker {
     check_.labels("spec.workerSelector", spec_.worker_selector());
     if (spec_.has_resources()) {
       limits("spec.resources.limits", spec_.resources().limits());
-      check_.not_yet("spec.resources", "a declared size of actors; the pool's limits size them");
     }
     volumes();
     containers();

@@ -207,6 +207,10 @@ std::vector<ServiceBackend::Worker> ServiceBackend::workers() const {
   return engine_.workers();
 }
 
+v1alpha1::Capacity ServiceBackend::capacity(const v1alpha1::ActorTemplate* blueprint) const {
+  return engine_.capacity(blueprint);
+}
+
 Result<ServiceBackend::Worker> ServiceBackend::worker(const std::string& name) const {
   return engine_.worker(name);
 }

@@ -65,6 +65,8 @@ class ServiceBackend final : public api::Backend {
   [[nodiscard]] async::Task<Status> verify_snapshot(std::string id) override;
   [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, engine::Caller caller) override;
   [[nodiscard]] std::vector<Worker> workers() const override;
+  [[nodiscard]] v1alpha1::Capacity capacity(
+      const v1alpha1::ActorTemplate* blueprint) const override;
   [[nodiscard]] Result<Worker> worker(const std::string& name) const override;
 
   [[nodiscard]] async::Task<Result<std::vector<Operation>>> operations(

@@ -22,6 +22,7 @@
 #include "daemon/backend.hpp"
 #include "daemon/selftests.hpp"
 #include "daemon/version.hpp"
+#include "daemon/worker_groups.hpp"
 
 namespace ate::daemon {
 
@@ -48,15 +49,26 @@ class EngineReferences final : public objects::References {
   const engine::Engine& engine_;
 };
 
-engine::Options engine_options(const core::Paths& paths, const Config& config, const Host& host) {
+std::unique_ptr<engine::WorkerGroups> worker_groups(const Config& config, const Host& host) {
+  if (config.enforcement) {
+    return std::make_unique<CgroupWorkers>(host.cgroup_root);
+  }
+  return std::make_unique<OwnLimits>();
+}
+
+engine::Options engine_options(const core::Paths& paths, const Config& config, const Host& host,
+                               const engine::WorkerGroups& groups) {
   engine::Options out;
   out.operation_wait = config.operation_wait;
   out.boot_id = host.boot_id;
   out.enforcement = config.enforcement;
   out.cgroup_root = host.cgroup_root;
-  out.gvisor_overhead_fixed = config.gvisor_overhead.fixed_bytes;
-  out.gvisor_overhead_per_vcpu = config.gvisor_overhead.per_vcpu_bytes;
-  out.gvisor_overhead_percent = config.gvisor_overhead.percent;
+  out.gvisor_overhead = config.gvisor_overhead;
+  out.microvm_overhead = config.microvm_overhead;
+  out.host_capacity = host.capacity;
+  out.overcommit = config.overcommit;
+  out.require_actor_limits = config.require_actor_limits;
+  out.worker_groups = &groups;
   out.log_directory = [paths](const std::string& uid) { return paths.actor_logs(uid); };
   out.render_error = [](const Error& error, const std::string& instance,
                         const std::string& request_id) {
@@ -163,8 +175,9 @@ struct Daemon::State {
               log.write(is_error ? LogLevel::Error : LogLevel::Info, text, {});
             }),
         templates(catalog),
+        groups(worker_groups(node, host)),
         engine(loop, *store, templates, snapshots, volumes, {{"gvisor", gvisor.get()}}, clock,
-               logger, engine_options(paths, node, host)),
+               logger, engine_options(paths, node, host, *groups)),
         references(engine),
         selftests(catalog, {{"gvisor", gvisor.get()}}, logger),
         backend(engine, catalog, *store, paths, backend_node()),
@@ -205,6 +218,7 @@ struct Daemon::State {
   std::map<std::string, std::string> unusable_pools;  // name -> why, as it was told
   objects::Catalog catalog;
   engine::CatalogTemplates templates;
+  std::unique_ptr<engine::WorkerGroups> groups;
   engine::Engine engine;
   EngineReferences references;
   SelfTests selftests;

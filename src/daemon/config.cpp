@@ -108,6 +108,10 @@ Result<Config> load_config(const CommandLine& command_line) {
   }
   out.nft = spec.network().nft();
   out.resolv_conf = spec.network().resolv_conf();
+  ATE_ASSIGN(out.microvm_overhead, overhead(spec.overhead().microvm()));
+  ATE_ASSIGN(out.host_reserve_bytes, core::parse_bytes(spec.host_reserve().memory()));
+  out.overcommit = {spec.sizing().overcommit().memory(), spec.sizing().overcommit().cpu()};
+  out.require_actor_limits = spec.sizing().require_actor_limits();
   if (!parse_log_level(spec.log_level(), out.log_level)) {
     return fail(
         config_error(command_line.config, "spec.logLevel is error, warning, info or debug"));

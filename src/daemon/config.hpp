@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ate/core/sizing.hpp"
+#include "ate/core/admission.hpp"
 #include "ate/util/cidr.hpp"
 #include "ate/util/log.hpp"
 #include "ate/util/result.hpp"
@@ -33,6 +33,10 @@ struct Config {
   std::vector<Cidr> blocked;  // of spec.network
   std::string nft;
   std::string resolv_conf;
+  core::OverheadTerms microvm_overhead;
+  core::Overcommit overcommit;
+  std::int64_t host_reserve_bytes = 0;
+  bool require_actor_limits = false;
   std::string text;  // the whole NodeConfig, defaults filled in, as indented JSON (which is YAML)
 };
 

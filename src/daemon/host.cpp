@@ -194,6 +194,8 @@ Result<Host> prepare_host(const Config& config, const core::Paths& paths) {
   ATE_TRY(check_one_filesystem(paths));
   ATE_ASSIGN(const os::HostInfo info, os::read_host_info("/proc"));
   host.boot_id = info.boot_id;
+  host.capacity = {static_cast<std::int64_t>(info.memory_total_bytes), config.host_reserve_bytes,
+                   static_cast<std::int64_t>(info.cpu_count)};
   if (info.pivot_root_obstacle) {
     host.warnings.push_back("runsc can't run here: " + *info.pivot_root_obstacle);
   }

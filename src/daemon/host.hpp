@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ate/core/budget.hpp"
 #include "ate/core/paths.hpp"
 #include "ate/os/cgroup.hpp"
 #include "ate/util/result.hpp"
@@ -17,6 +18,7 @@ namespace ate::daemon {
 /// What was found and made on this host before anything runs.
 struct Host {
   std::string boot_id;
+  core::HostCapacity capacity;
   gid_t socket_gid = 0;
   std::string cgroup_root;            // below which workers live; "" = none can be had
   std::optional<os::Cgroup> cgroup;   // the same, open

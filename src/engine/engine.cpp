@@ -186,6 +186,14 @@ void Engine::describe(v1alpha1::WorkerPool& pool) const {
   state_->workers.describe(pool);
 }
 
+v1alpha1::Capacity Engine::capacity(const v1alpha1::ActorTemplate* blueprint) const {
+  v1alpha1::Capacity out = state_->workers.capacity();
+  if (blueprint != nullptr) {
+    *out.mutable_explain() = state_->workers.explain(*blueprint);
+  }
+  return out;
+}
+
 Result<std::shared_ptr<const v1alpha1::Worker>> Engine::worker(const std::string& name) const {
   for (const std::shared_ptr<const v1alpha1::Worker>& worker : state_->worker_views()) {
     if (worker->name() == name) {

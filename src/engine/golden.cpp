@@ -23,15 +23,6 @@ Generation generation_of(const v1alpha1::Snapshot& row) {
   return {row.actor().atespace(), row.template_().name(), row.template_().generation()};
 }
 
-Need need_of(const v1alpha1::ActorTemplate& source) {
-  Need need;
-  need.sandbox_class = source.spec().sandbox_class();
-  const auto& selector = source.spec().worker_selector();
-  need.selector.insert(selector.begin(), selector.end());
-  need.declared = source.spec().resources().limits();
-  return need;
-}
-
 }  // namespace
 
 void Engine::State::load_goldens() {
@@ -106,7 +97,7 @@ async::Task<void> Engine::State::refresh_goldens() {
   }
   for (const auto& [generation, source] : wanted) {
     goldens[generation].source = source;
-    const Result<std::pair<std::string, Need::Baked>> made = co_await golden_key(source);
+    const Result<std::pair<std::string, core::BakedSize>> made = co_await golden_key(source);
     Golden& golden = goldens[generation];
     if (!made) {
       golden.key.clear();
@@ -137,14 +128,15 @@ async::Task<void> Engine::State::refresh_goldens() {
 }
 
 /// What one built now would be made of.
-async::Task<Result<std::pair<std::string, Need::Baked>>> Engine::State::golden_key(
+async::Task<Result<std::pair<std::string, core::BakedSize>>> Engine::State::golden_key(
     std::shared_ptr<const v1alpha1::ActorTemplate> source) {
   const std::string class_name = v1alpha1::SandboxClass_Name(source->spec().sandbox_class());
   const auto runtime = runtimes.find(class_name);
   if (runtime == runtimes.end()) {
     co_return fail(Errc::Unavailable, "this node has no runtime of class " + class_name);
   }
-  ATE_CO_ASSIGN(const Workers::Least least, workers.least(need_of(*source)));
+  ATE_CO_ASSIGN(const core::Demand demand, workers.demand(source->spec(), nullptr));
+  ATE_CO_ASSIGN(const Workers::Least least, workers.least(demand));
   const auto config = templates.sandbox_config(least.sandbox_config, class_name);
   if (config == nullptr) {
     co_return fail(Errc::Unavailable, "there is no SandboxConfig for it");

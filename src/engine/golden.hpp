@@ -27,7 +27,7 @@ struct Golden {
   std::string error;          // of the last build, or why there is none yet
   std::int64_t failures = 0;  // in a row, with this key
   SteadyTime not_before;
-  std::optional<Need::Baked> size;
+  std::optional<core::BakedSize> size;
 
   [[nodiscard]] core::GoldenFacts facts() const {
     return {source != nullptr, key, snapshot.empty() ? std::string() : have, building, failures};

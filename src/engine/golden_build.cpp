@@ -27,7 +27,7 @@ struct Engine::State::Build {
   Generation generation;
   std::string key;
   std::shared_ptr<const v1alpha1::ActorTemplate> source;
-  std::optional<Need::Baked> size;
+  std::optional<core::BakedSize> size;
   RunPtr run;
   std::shared_ptr<Save> save;
   std::shared_ptr<v1alpha1::Snapshot> row;

@@ -23,6 +23,7 @@ async::Task<void> Engine::State::housekeeping() {
 }
 
 async::Task<void> Engine::State::tick() {
+  co_await refresh_budgets();
   co_await save_dirty();
   const Status flushed = co_await journal.flush();
   static_cast<void>(flushed);  // IGNORED: the rows are kept; checks() shows the store's trouble

@@ -123,7 +123,7 @@ async::Task<Status> Engine::State::prepare_start(EntryPtr entry, RunPtr run,
   start->runtime = found->second;
   start->serial = std::max<std::int64_t>(record->next_serial(), 1);
   ATE_CO_TRY(co_await open_source(entry, run, start));
-  ATE_CO_TRY(take_worker(entry, *start));
+  ATE_CO_TRY(co_await take_worker(entry, start));
   Result<runtime::Identity> reserved = co_await start->runtime->reserve();
   if (!reserved) {
     worker_free(start->slot.worker, entry->uid());
@@ -134,31 +134,26 @@ async::Task<Status> Engine::State::prepare_start(EntryPtr entry, RunPtr run,
   co_return Status();
 }
 
-Status Engine::State::take_worker(const EntryPtr& entry, Start& start) {
-  Need need;
-  need.sandbox_class = start.blueprint->spec().sandbox_class();
-  const auto& selector = start.blueprint->spec().worker_selector();
-  need.selector.insert(selector.begin(), selector.end());
-  need.declared = start.blueprint->spec().resources().limits();
-  need.spare = start.spare;
-  need.baked = start.size;
-  if (start.opened.manifest != nullptr) {
-    const v1alpha1::SnapshotManifest& manifest = *start.opened.manifest;
-    need.baked = Need::Baked{manifest.memory_bytes(), manifest.overhead_bytes(), manifest.vcpus()};
+async::Task<Status> Engine::State::take_worker(EntryPtr entry, std::shared_ptr<Start> start) {
+  const v1alpha1::ActorTemplateSpec& spec = start->blueprint->spec();
+  ATE_CO_ASSIGN(core::Demand demand, workers.demand(spec, start->opened.manifest.get()));
+  demand.spare = start->spare;
+  if (start->size) {
+    demand.baked = start->size;
   }
-  ATE_ASSIGN(start.slot, workers.take(need, entry->uid()));
-  if (start.opened.manifest == nullptr) {
-    const std::string class_name = v1alpha1::SandboxClass_Name(need.sandbox_class);
-    start.config = templates.sandbox_config(start.slot.sandbox_config, class_name);
-    if (start.config == nullptr) {
-      worker_free(start.slot.worker, entry->uid());
-      return fail(Errc::Unavailable,
-                  start.slot.sandbox_config.empty()
-                      ? "no SandboxConfig is the default of class " + class_name
-                      : "there is no SandboxConfig " + start.slot.sandbox_config);
+  ATE_CO_ASSIGN(start->slot, co_await take_slot(std::move(demand), entry->uid()));
+  if (start->opened.manifest == nullptr) {
+    const std::string class_name = v1alpha1::SandboxClass_Name(spec.sandbox_class());
+    start->config = templates.sandbox_config(start->slot.sandbox_config, class_name);
+    if (start->config == nullptr) {
+      worker_free(start->slot.worker, entry->uid());
+      co_return fail(Errc::Unavailable,
+                     start->slot.sandbox_config.empty()
+                         ? "no SandboxConfig is the default of class " + class_name
+                         : "there is no SandboxConfig " + start->slot.sandbox_config);
     }
   }
-  return {};
+  co_return Status();
 }
 
 async::Task<void> Engine::State::drop_start(EntryPtr entry, std::shared_ptr<Start> start) {

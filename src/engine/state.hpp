@@ -67,7 +67,7 @@ struct Start {
   bool reserved_open = false;  // has to be released when it is not used
   std::int64_t serial = 0;
   std::int32_t spare = 0;                 // fitting workers that have to stay free beside its own
-  std::optional<Need::Baked> size;        // of the guest; unset = what the worker gives
+  std::optional<core::BakedSize> size;    // of the guest; unset = what the worker gives
   std::shared_ptr<const MarkedIds> held;  // the golden snapshot it reads
   std::shared_ptr<const v1alpha1::SandboxConfig> config;
   std::vector<runtime::ContainerImage> images;
@@ -126,7 +126,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<Status> open_source(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Result<artifacts::SnapshotStore::Opened>> open_row(std::string id);
-  [[nodiscard]] Status take_worker(const EntryPtr& entry, Start& start);
+  [[nodiscard]] async::Task<Status> take_worker(EntryPtr entry, std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Status> begin_start(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Status> fetch_images(std::shared_ptr<Start> start);
@@ -158,6 +158,10 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                                  std::string directory);
   /// Removes what an interrupted restore left.
   [[nodiscard]] async::Task<void> tidy_volumes(std::string uid);
+
+  // budgets.cpp
+  [[nodiscard]] async::Task<void> refresh_budgets();
+  [[nodiscard]] async::Task<Result<Slot>> take_slot(core::Demand demand, std::string uid);
 
   // snapshot_ops.cpp
   [[nodiscard]] async::Task<Status> run_save(EntryPtr entry, RunPtr run, core::Decision decision,
@@ -198,7 +202,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] std::map<Generation, std::shared_ptr<const v1alpha1::ActorTemplate>>
   wanted_goldens() const;
   [[nodiscard]] async::Task<void> refresh_goldens();
-  [[nodiscard]] async::Task<Result<std::pair<std::string, Need::Baked>>> golden_key(
+  [[nodiscard]] async::Task<Result<std::pair<std::string, core::BakedSize>>> golden_key(
       std::shared_ptr<const v1alpha1::ActorTemplate> source);
   [[nodiscard]] std::optional<Generation> next_golden() const;
   [[nodiscard]] async::Task<bool> drop_golden(Generation generation);

@@ -8,226 +8,176 @@ namespace ate::engine {
 
 namespace {
 
-constexpr std::int64_t kRetryAfterSeconds = 5;
 constexpr std::int64_t kDefaultPids = 4096;
-
-bool selected(const v1alpha1::WorkerPool& pool, const Need& need) {
-  if (pool.spec().sandbox_class() != need.sandbox_class) {
-    return false;
-  }
-  const auto& labels = pool.metadata().labels();
-  return std::ranges::all_of(need.selector, [&labels](const auto& wanted) {
-    const auto found = labels.find(wanted.first);
-    return found != labels.end() && found->second == wanted.second;
-  });
-}
-
-std::int32_t replicas(const v1alpha1::WorkerPool& pool) {
-  return pool.spec().has_replicas() ? pool.spec().replicas() : 1;
-}
 
 std::string worker_name(const std::string& pool, std::int32_t ordinal) {
   return pool + "-" + std::to_string(ordinal);
 }
 
-Result<core::Budget> budget_of(const v1alpha1::Limits& limits) {
+Result<core::Budget> declared_budget(const v1alpha1::WorkerPool& pool) {
+  const v1alpha1::Limits& limits = pool.spec().resources().limits();
   core::Budget budget;
   ATE_ASSIGN(budget.memory_bytes, core::parse_bytes(limits.memory()));
   ATE_ASSIGN(budget.cpu_milli, core::parse_cpu_milli(limits.cpu()));
   return budget;
 }
 
-std::int64_t pids_of(const v1alpha1::Limits& limits) {
-  const Result<std::int64_t> pids = core::parse_count(limits.pids());
-  return pids ? *pids : kDefaultPids;
-}
-
-std::string knob_of(const v1alpha1::WorkerPool& pool) {
-  return "spec.resources.limits.memory of WorkerPool " + pool.metadata().name();
-}
-
-std::string wanted_labels(const Need& need) {
-  std::string out;
-  for (const auto& [key, value] : need.selector) {
-    out += (out.empty() ? "" : ", ") + key + ": " + value;
-  }
-  return out.empty() ? out
-                     : " and the labels that the template's workerSelector wants (" + out + ")";
-}
-
-Error too_small_for_snapshot(const Need::Baked& baked, const v1alpha1::WorkerPool& pool,
-                             std::int64_t budget) {
-  return Error(Errc::SnapshotIncompatible,
-               "the snapshot's guest has " + std::to_string(baked.memory_bytes) + " bytes and " +
-                   std::to_string(baked.overhead_bytes) + " bytes of overhead; workers of pool " +
-                   pool.metadata().name() + " have " + std::to_string(budget) + " bytes: raise " +
-                   knob_of(pool))
-      .with("snapshotMemoryBytes", baked.memory_bytes)
-      .with("snapshotOverheadBytes", baked.overhead_bytes)
-      .with("workerMemoryBytes", budget);
+std::int64_t pids_of(const v1alpha1::WorkerPool& pool) {
+  return core::parse_count(pool.spec().resources().limits().pids()).value_or(kDefaultPids);
 }
 
 std::string class_name(v1alpha1::SandboxClass sandbox_class) {
   return v1alpha1::SandboxClass_Name(sandbox_class);
 }
 
-/// How near an answer comes to "yes": the nearest one is what the caller is told.
-int rank(Errc code) {
-  if (code == Errc::SnapshotIncompatible) {
-    return 3;
+bool same(const core::CgroupLimits& a, const core::CgroupLimits& b) {
+  return a.memory_bytes == b.memory_bytes && a.cpu_milli == b.cpu_milli && a.pids == b.pids;
+}
+
+bool same(const Workers::Measured& a, const Workers::Measured& b) {
+  if (!a || !b) {
+    return a.has_value() == b.has_value() && a.error().message() == b.error().message();
   }
-  return code == Errc::BudgetTooSmall ? 2 : 1;
+  return a->budget.memory_bytes == b->budget.memory_bytes &&
+         a->budget.cpu_milli == b->budget.cpu_milli && a->pids == b->pids;
 }
 
 }  // namespace
 
+std::int32_t replicas(const v1alpha1::WorkerPool& pool) {
+  return pool.spec().has_replicas() ? pool.spec().replicas() : 1;
+}
+
 core::OverheadTerms Workers::terms(v1alpha1::SandboxClass sandbox_class) const {
-  if (sandbox_class == v1alpha1::gvisor) {
-    return {options_.gvisor_overhead_fixed, options_.gvisor_overhead_per_vcpu,
-            options_.gvisor_overhead_percent};
-  }
-  return {std::int64_t{12} << 20, std::int64_t{1} << 20, 1.0};
+  return sandbox_class == v1alpha1::gvisor ? options_.gvisor_overhead : options_.microvm_overhead;
 }
 
-Result<Workers::Fit> Workers::fit(const v1alpha1::WorkerPool& pool, const Need& need) const {
-  ATE_ASSIGN(core::Budget budget, budget_of(pool.spec().resources().limits()));
-  Fit fit;
-  fit.limits.pids = pids_of(pool.spec().resources().limits());
-  std::string knob = knob_of(pool);
-  if (!need.declared.memory().empty()) {
-    ATE_ASSIGN(const std::int64_t declared, core::parse_bytes(need.declared.memory()));
-    if (declared > budget.memory_bytes) {
-      return fail(Error(Errc::NeverFits, "the template declares " + std::to_string(declared) +
-                                             " bytes, workers of pool " + pool.metadata().name() +
-                                             " have " + std::to_string(budget.memory_bytes))
-                      .with("declaredBytes", declared)
-                      .with("budgetBytes", budget.memory_bytes));
-    }
-    budget.memory_bytes = declared;
-    knob = "spec.resources.limits.memory of the ActorTemplate";
-  }
-  if (!need.declared.cpu().empty()) {
-    ATE_ASSIGN(const std::int64_t declared, core::parse_cpu_milli(need.declared.cpu()));
-    budget.cpu_milli = std::min(budget.cpu_milli, declared);
-  }
-  const std::int32_t minimum_vcpus = need.sandbox_class == v1alpha1::gvisor ? 2 : 1;
-  ATE_ASSIGN(const core::GuestSize size,
-             core::size_guest(budget, terms(need.sandbox_class), minimum_vcpus, knob));
-  fit.limits.cpu_milli = budget.cpu_milli;
-  fit.limits.memory_bytes = budget.memory_bytes;
-  fit.limits.guest_memory_bytes = size.memory_bytes;
-  fit.limits.guest_vcpus = size.vcpus;
-  fit.overhead_bytes = size.overhead_bytes;
-  if (need.baked) {
-    if (need.baked->memory_bytes + need.baked->overhead_bytes > budget.memory_bytes) {
-      return fail(too_small_for_snapshot(*need.baked, pool, budget.memory_bytes));
-    }
-    fit.limits.guest_memory_bytes = need.baked->memory_bytes;
-    fit.limits.guest_vcpus = need.baked->vcpus;
-    fit.overhead_bytes = need.baked->overhead_bytes;
-  }
-  return fit;
+std::vector<Workers::PoolPtr> Workers::pools() const {
+  std::vector<PoolPtr> pools = templates_.pools();
+  std::ranges::sort(
+      pools, {}, [](const PoolPtr& pool) -> const std::string& { return pool->metadata().name(); });
+  return pools;
 }
 
-struct Workers::Search {
-  std::int64_t fitting = 0;
-  std::int64_t assigned = 0;
-  std::optional<Error> nearest;
-  std::optional<Slot> slot;
-  std::string pool;  // of the slot
-};
-
-Result<Slot> Workers::take(const Need& need, const std::string& uid) {
-  Search search;
-  std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools = templates_.pools();
-  std::ranges::sort(pools, [](const auto& a, const auto& b) {
-    return a->metadata().name() < b->metadata().name();
-  });
-  for (const auto& pool : pools) {
-    if (!selected(*pool, need)) {
-      continue;
-    }
-    const Result<Fit> fitting = fit(*pool, need);
-    if (!fitting) {
-      if (!search.nearest || rank(fitting.error().code()) > rank(search.nearest->code())) {
-        search.nearest = fitting.error();
-      }
-      continue;
-    }
-    for (std::int32_t ordinal = 0; ordinal < replicas(*pool); ++ordinal) {
-      ++search.fitting;
-      std::string name = worker_name(pool->metadata().name(), ordinal);
-      if (taken_.contains(name)) {
-        ++search.assigned;
-      } else if (!search.slot) {
-        search.slot = Slot{std::move(name), pool->spec().sandbox_config(), fitting->limits,
-                           fitting->overhead_bytes};
-        search.pool = pool->metadata().name();
-      }
-    }
+Result<core::Demand> Workers::demand(const v1alpha1::ActorTemplateSpec& spec,
+                                     const v1alpha1::SnapshotManifest* manifest) const {
+  core::Demand demand;
+  demand.sandbox_class = class_name(spec.sandbox_class());
+  demand.selector.insert(spec.worker_selector().begin(), spec.worker_selector().end());
+  const v1alpha1::Limits& limits = spec.resources().limits();
+  if (!limits.memory().empty()) {
+    ATE_ASSIGN(demand.declared_memory, core::parse_bytes(limits.memory()));
   }
-  const std::int64_t free = search.fitting - search.assigned;
-  if (search.slot && free <= need.spare) {
-    return fail(Error(Errc::NoFreeWorker,
-                      "it takes a worker only while another one that fits stays "
-                      "free; " +
-                          std::to_string(free) + " of " + std::to_string(search.fitting) +
-                          " are free")
-                    .with("workers", search.fitting)
-                    .with("assigned", search.assigned));
+  if (!limits.cpu().empty()) {
+    ATE_ASSIGN(demand.declared_cpu_milli, core::parse_cpu_milli(limits.cpu()));
   }
-  if (search.slot) {
-    taken_.emplace(search.slot->worker, Holding{uid, search.pool, need.sandbox_class});
-    return std::move(*search.slot);
+  if (!limits.pids().empty()) {
+    ATE_ASSIGN(demand.declared_pids, core::parse_count(limits.pids()));
   }
-  if (search.fitting > 0) {
-    return fail(Error(Errc::NoFreeWorker,
-                      "all " + std::to_string(search.fitting) + " workers that fit are assigned")
-                    .with("retryAfterSeconds", kRetryAfterSeconds)
-                    .with("workers", search.fitting)
-                    .with("assigned", search.assigned));
+  demand.declaration_required = options_.require_actor_limits;
+  demand.overhead = terms(spec.sandbox_class());
+  demand.minimum_vcpus = spec.sandbox_class() == v1alpha1::gvisor ? 2 : 1;
+  if (manifest != nullptr) {
+    demand.baked =
+        core::BakedSize{manifest->memory_bytes(), manifest->overhead_bytes(), manifest->vcpus()};
   }
-  if (search.nearest) {
-    return fail(std::move(*search.nearest));
-  }
-  return fail(Errc::NeverFits, "no WorkerPool of class " + class_name(need.sandbox_class) +
-                                   " has workers" + wanted_labels(need));
+  return demand;
 }
 
-Result<Workers::Least> Workers::least(const Need& need) const {
-  std::optional<Least> least;
-  Error why(Errc::NeverFits, "no WorkerPool of class " + class_name(need.sandbox_class) +
-                                 " that the template's workerSelector selects has workers");
-  std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools = templates_.pools();
-  std::ranges::sort(pools, [](const auto& a, const auto& b) {
-    return a->metadata().name() < b->metadata().name();
-  });
-  for (const auto& pool : pools) {
-    if (!selected(*pool, need) || replicas(*pool) == 0) {
+Result<core::Budget> Workers::budget_of(const std::string& worker,
+                                        const Result<core::Budget>& of_pool) const {
+  if (!of_pool) {
+    return of_pool;
+  }
+  const auto found = measured_.find(worker);
+  if (found == measured_.end()) {
+    return of_pool;
+  }
+  if (!found->second) {
+    return fail(found->second.error());
+  }
+  const core::Budget& limit = found->second->budget;
+  return core::Budget{std::min(of_pool->memory_bytes, limit.memory_bytes),
+                      std::min(of_pool->cpu_milli, limit.cpu_milli)};
+}
+
+core::PoolOffer Workers::offer(const v1alpha1::WorkerPool& pool) const {
+  core::PoolOffer out;
+  out.name = pool.metadata().name();
+  out.sandbox_class = class_name(pool.spec().sandbox_class());
+  out.labels.insert(pool.metadata().labels().begin(), pool.metadata().labels().end());
+  const Result<core::Budget> of_pool = declared_budget(pool);
+  const std::int64_t pids = pids_of(pool);
+  for (std::int32_t ordinal = 0; ordinal < replicas(pool); ++ordinal) {
+    core::WorkerOffer worker;
+    worker.name = worker_name(out.name, ordinal);
+    worker.budget = budget_of(worker.name, of_pool);
+    worker.pids = pids;
+    worker.free = !taken_.contains(worker.name);
+    const auto used = last_used_.find(worker.name);
+    worker.last_used = used == last_used_.end() ? 0 : used->second;
+    out.workers.push_back(std::move(worker));
+  }
+  return out;
+}
+
+std::vector<core::PoolOffer> Workers::offers() const {
+  std::vector<core::PoolOffer> out;
+  core::PoolSum sum(tree_ && *tree_ ? &**tree_ : nullptr, options_.overcommit);
+  for (const PoolPtr& pool : pools()) {
+    out.push_back(offer(*pool));
+    const Result<core::Budget> each = declared_budget(*pool);
+    if (!options_.enforcement || !each) {
       continue;
     }
-    const Result<Fit> fitting = fit(*pool, need);
-    if (!fitting) {
-      why = fitting.error();
-      continue;
+    if (Status fits = sum.add(out.back().name, replicas(*pool), *each); !fits) {
+      out.back().refused = std::move(fits).error();
     }
-    const runtime::WorkerLimits& limits = fitting->limits;
-    if (!least || limits.guest_memory_bytes < least->size.memory_bytes) {
-      const std::int32_t vcpus = least ? least->size.vcpus : limits.guest_vcpus;
-      least = Least{{limits.guest_memory_bytes, fitting->overhead_bytes, vcpus},
-                    pool->spec().sandbox_config()};
+  }
+  return out;
+}
+
+Result<Slot> Workers::take(const core::Demand& demand, const std::string& uid) {
+  const core::Admission admission = core::admit(demand, offers());
+  if (!admission.placement) {
+    return fail(core::refusal(demand, admission));
+  }
+  const core::Placement& placement = *admission.placement;
+  Slot slot;
+  slot.worker = placement.worker;
+  slot.overhead_bytes = placement.allotment.guest.overhead_bytes;
+  slot.limits.cpu_milli = placement.allotment.budget.cpu_milli;
+  slot.limits.memory_bytes = placement.allotment.budget.memory_bytes;
+  slot.limits.pids = placement.allotment.pids;
+  slot.limits.guest_memory_bytes = placement.allotment.guest.memory_bytes;
+  slot.limits.guest_vcpus = placement.allotment.guest.vcpus;
+  Holding holding{uid, placement.pool, v1alpha1::unspecified};
+  for (const PoolPtr& pool : pools()) {
+    if (pool->metadata().name() == placement.pool) {
+      slot.sandbox_config = pool->spec().sandbox_config();
+      holding.sandbox_class = pool->spec().sandbox_class();
     }
-    least->size.vcpus = std::min(least->size.vcpus, limits.guest_vcpus);
   }
-  if (!least) {
-    return fail(std::move(why));
+  last_used_[slot.worker] = ++uses_;
+  taken_.emplace(slot.worker, std::move(holding));
+  return slot;
+}
+
+Result<Workers::Least> Workers::least(const core::Demand& demand) const {
+  ATE_ASSIGN(const core::LeastSize least, core::least_size(demand, offers()));
+  Least out{least.size, {}};
+  for (const PoolPtr& pool : pools()) {
+    if (pool->metadata().name() == least.pool) {
+      out.sandbox_config = pool->spec().sandbox_config();
+    }
   }
-  return std::move(*least);
+  return out;
 }
 
 void Workers::give_back(const std::string& worker, const std::string& uid) {
   if (holder(worker) == uid) {
     taken_.erase(worker);
+    last_used_[worker] = ++uses_;
   }
 }
 
@@ -236,86 +186,81 @@ std::string Workers::holder(const std::string& worker) const {
   return found == taken_.end() ? std::string() : found->second.uid;
 }
 
-std::shared_ptr<v1alpha1::Worker> Workers::describe(const std::string& name,
-                                                    const v1alpha1::WorkerPool* pool) const {
-  auto worker = std::make_shared<v1alpha1::Worker>();
-  worker->set_name(name);
-  worker->set_enforcement(options_.enforcement ? "required" : "off");
-  if (!options_.cgroup_root.empty()) {
-    worker->set_cgroup(options_.cgroup_root + "/" + name);
-  }
-  const std::string uid = holder(name);
-  worker->mutable_actor()->set_uid(uid);  // completed or cleared by the caller
-  if (pool == nullptr) {
-    const Holding& holding = taken_.at(name);
-    worker->set_pool(holding.pool);
-    worker->set_sandbox_class(holding.sandbox_class);
-    worker->set_state("DRAINING");
-    return worker;
-  }
-  worker->set_pool(pool->metadata().name());
-  worker->set_sandbox_class(pool->spec().sandbox_class());
-  worker->set_state(uid.empty() ? "FREE" : "ASSIGNED");
-  Need need;
-  need.sandbox_class = pool->spec().sandbox_class();
-  v1alpha1::TermsStatus& budget = *worker->mutable_budget();
-  const Result<core::Budget> limits = budget_of(pool->spec().resources().limits());
-  if (limits) {
-    budget.set_budget_memory_bytes(limits->memory_bytes);
-    budget.set_budget_cpu_milli(limits->cpu_milli);
-    budget.set_budget_pids(pids_of(pool->spec().resources().limits()));
-  }
-  const Result<Fit> size = fit(*pool, need);
-  if (size) {
-    budget.set_overhead_bytes(size->overhead_bytes);
-    worker->mutable_guest()->set_memory_bytes(size->limits.guest_memory_bytes);
-    worker->mutable_guest()->set_vcpus(size->limits.guest_vcpus);
-  }
-  return worker;
-}
-
-std::vector<std::shared_ptr<v1alpha1::Worker>> Workers::view() const {
-  std::vector<std::shared_ptr<v1alpha1::Worker>> all;
-  std::map<std::string, Holding> rest = taken_;
-  std::vector<std::shared_ptr<const v1alpha1::WorkerPool>> pools = templates_.pools();
-  std::ranges::sort(pools, [](const auto& a, const auto& b) {
-    return a->metadata().name() < b->metadata().name();
-  });
-  for (const auto& pool : pools) {
+std::vector<std::string> Workers::names() const {
+  std::vector<std::string> names;
+  for (const PoolPtr& pool : templates_.pools()) {
     for (std::int32_t ordinal = 0; ordinal < replicas(*pool); ++ordinal) {
-      const std::string name = worker_name(pool->metadata().name(), ordinal);
-      rest.erase(name);
-      all.push_back(describe(name, pool.get()));
+      names.push_back(worker_name(pool->metadata().name(), ordinal));
     }
   }
-  for (const auto& [name, holding] : rest) {
-    all.push_back(describe(name, nullptr));
-  }
-  return all;
+  return names;
 }
 
-Status Workers::usable(const v1alpha1::WorkerPool& pool) const {
-  const std::string& config = pool.spec().sandbox_config();
-  const std::string sandbox_class = class_name(pool.spec().sandbox_class());
-  if (templates_.sandbox_config(config, sandbox_class) == nullptr) {
-    return fail(Errc::NotFound, config.empty()
-                                    ? "no SandboxConfig is the default of class " + sandbox_class
-                                    : "there is no SandboxConfig " + config);
+bool Workers::set_measured(const std::string& worker, Measured measured) {
+  const auto [known, fresh] = measured_.try_emplace(worker, measured);
+  if (fresh) {
+    return true;
   }
-  Need need;
-  need.sandbox_class = pool.spec().sandbox_class();
-  ATE_TRY(fit(pool, need));
-  return {};
+  const bool changed = !same(known->second, measured);
+  known->second = std::move(measured);
+  return changed;
 }
 
-void Workers::describe(v1alpha1::WorkerPool& pool) const {
-  v1alpha1::WorkerPoolStatus& status = *pool.mutable_status();
-  status.set_workers(replicas(pool));
-  status.set_assigned(static_cast<std::int32_t>(std::ranges::count_if(
-      taken_, [&](const auto& item) { return item.second.pool == pool.metadata().name(); })));
-  const Status able = usable(pool);
-  status.mutable_object()->set_ready(able ? "True" : "False");
-  status.mutable_object()->set_message(able ? "" : able.error().message());
+void Workers::set_tree(Measured measured) {
+  tree_ = std::move(measured);
+}
+
+Workers::PoolLimits Workers::owed() const {
+  PoolLimits out;
+  for (const PoolPtr& pool : templates_.pools()) {
+    const Result<core::Budget> budget = declared_budget(*pool);
+    if (!budget) {
+      continue;
+    }
+    const core::CgroupLimits limits{budget->memory_bytes, budget->cpu_milli, pids_of(*pool)};
+    for (std::int32_t ordinal = 0; ordinal < replicas(*pool); ++ordinal) {
+      std::string name = worker_name(pool->metadata().name(), ordinal);
+      const auto applied = applied_.find(name);
+      if (applied == applied_.end() || !same(applied->second, limits)) {
+        out.emplace(std::move(name), limits);
+      }
+    }
+  }
+  return out;
+}
+
+std::map<std::string, core::CgroupLimits> Workers::unapplied() const {
+  PoolLimits out = owed();
+  std::erase_if(out, [this](const auto& item) { return taken_.contains(item.first); });
+  return out;
+}
+
+std::optional<core::CgroupLimits> Workers::unapplied(const std::string& worker) const {
+  const PoolLimits all = owed();
+  const auto found = all.find(worker);
+  return found == all.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Workers::set_applied(const std::string& worker, const core::CgroupLimits& limits) {
+  applied_[worker] = limits;
+}
+
+std::vector<std::string> Workers::obsolete() const {
+  const std::vector<std::string> wanted = names();
+  const std::set<std::string> keep(wanted.begin(), wanted.end());
+  std::vector<std::string> out;
+  for (const auto& [name, limits] : applied_) {
+    if (!keep.contains(name) && !taken_.contains(name)) {
+      out.push_back(name);
+    }
+  }
+  return out;
+}
+
+void Workers::forget(const std::string& worker) {
+  applied_.erase(worker);
+  measured_.erase(worker);
+  last_used_.erase(worker);
 }
 
 }  // namespace ate::engine

@@ -60,6 +60,7 @@ bool parse_line(std::string_view line, MountEntry& entry) {
   }
   entry.fs_type = std::string(next_word(line));
   entry.source = unescape(next_word(line));
+  entry.super_options = std::string(next_word(line));
   return !entry.mount_point.empty();
 }
 

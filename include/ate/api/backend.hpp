@@ -92,6 +92,9 @@ class Backend {
                                                             engine::Caller caller) = 0;
   [[nodiscard]] virtual std::vector<Worker> workers() const = 0;
   [[nodiscard]] virtual Result<Worker> worker(const std::string& name) const = 0;
+  /// With `blueprint` also what an actor of it would get where.
+  [[nodiscard]] virtual v1alpha1::Capacity capacity(
+      const v1alpha1::ActorTemplate* blueprint) const = 0;
 
   // Journal.
   using Operation = std::shared_ptr<const v1alpha1::Operation>;

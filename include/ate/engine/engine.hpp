@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ate/async/task.hpp"
+#include "ate/core/admission.hpp"
 #include "ate/core/exec.hpp"
 #include "ate/util/clock.hpp"
 #include "ate/util/fd.hpp"
@@ -18,6 +19,7 @@
 namespace ate::v1alpha1 {
 class Actor;
 class ActorTemplate;
+class Capacity;
 class Event;
 class GoldenStatus;
 class Operation;
@@ -44,6 +46,7 @@ class Runtime;
 namespace ate::engine {
 
 class Templates;
+class WorkerGroups;
 
 /// Limits and periods; all from NodeConfig or fixed by design.md section 4.
 struct Options {
@@ -68,9 +71,13 @@ struct Options {
   std::string boot_id;
   bool enforcement = true;
   std::string cgroup_root;  // shown in workers
-  std::int64_t gvisor_overhead_fixed = 72LL << 20;
-  std::int64_t gvisor_overhead_per_vcpu = 0;
-  double gvisor_overhead_percent = 0;
+  core::OverheadTerms gvisor_overhead{.fixed_bytes = 72LL << 20};
+  core::OverheadTerms microvm_overhead{12LL << 20, 1LL << 20, 1.0};
+  core::HostCapacity host_capacity;  // zero: not known, budgets are the pools' limits alone
+  core::Overcommit overcommit;
+  bool require_actor_limits = false;
+  /// Outlives the engine; null: no cgroups are read, budgets are the pools' limits alone.
+  const WorkerGroups* worker_groups = nullptr;
   /// Renders the error of a failed operation as it is stored and served: (error, instance, request
   /// id) -> problem document (api::problem_document). Unset: type-less document with the detail.
   std::function<std::string(const Error&, const std::string&, const std::string&)> render_error;
@@ -211,6 +218,9 @@ class Engine {
   void describe(v1alpha1::WorkerPool& pool) const;
   [[nodiscard]] Result<std::shared_ptr<const v1alpha1::Worker>> worker(
       const std::string& name) const;
+  /// What the pools have and could take; with `blueprint` also what an actor of it would get where,
+  /// or why not.
+  [[nodiscard]] v1alpha1::Capacity capacity(const v1alpha1::ActorTemplate* blueprint) const;
 
   // Operations and events: running ones from memory, finished ones from the store.
   [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Operation>>> operation(

@@ -14,7 +14,8 @@ struct MountEntry {
   std::string mount_point;  // unescaped, as this process sees it
   std::string fs_type;
   std::string source;
-  bool shared = false;  // member of a peer group: what is mounted below shows up elsewhere
+  std::string super_options;  // of the file system: a v1 cgroup mount names its controllers here
+  bool shared = false;        // member of a peer group: what is mounted below shows up elsewhere
 };
 
 /// Parses the text of a mountinfo file. Lines that don't have its form are left out.

@@ -45,9 +45,13 @@ Result<os::Cgroup> make_worker(const Leaf::Place& place) {
     // its own units needs.
     ATE_TRY(root.enable(core::cgroup_controllers()));
   }
+  const bool known = os::exists(place.root + "/" + place.worker);
   ATE_ASSIGN(os::Cgroup worker, root.make_child(place.worker, {}));
   if (place.enforce) {
-    ATE_TRY(apply(worker, place.limits));
+    if (!known) {
+      // Made with the pool's limits before (engine/budgets); one that vanished is never unlimited.
+      ATE_TRY(apply(worker, place.limits));
+    }
     ATE_TRY(worker.enable(core::cgroup_controllers()));
   }
   return worker;

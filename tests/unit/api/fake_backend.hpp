@@ -263,6 +263,17 @@ class FakeBackend final : public api::Backend {
 
   [[nodiscard]] std::vector<Worker> workers() const override { return the_workers; }
 
+  [[nodiscard]] v1alpha1::Capacity capacity(
+      const v1alpha1::ActorTemplate* blueprint) const override {
+    v1alpha1::Capacity out = the_capacity;
+    if (blueprint != nullptr) {
+      out.mutable_explain()->mutable_template_()->set_name(blueprint->metadata().name());
+    }
+    return out;
+  }
+
+  v1alpha1::Capacity the_capacity;
+
   [[nodiscard]] Result<Worker> worker(const std::string& name) const override {
     for (const Worker& worker : the_workers) {
       if (worker->name() == name) {

@@ -100,10 +100,36 @@ TEST_CASE("node: health, readiness, version, the interface, problems") {
   REQUIRE(send(backend, std::move(browser), {}).has("<!doctype html>"));
 }
 
+TEST_CASE("capacity: as JSON, for a terminal, with an explanation") {
+  FakeBackend backend;
+  v1alpha1::Capacity& capacity = backend.the_capacity;
+  capacity.set_enforcement("off");
+  capacity.set_host_memory_bytes(64LL << 30);
+  capacity.set_host_cpus(16);
+  v1alpha1::BudgetTerm& term = *capacity.add_terms();
+  term.set_resource("memory");
+  term.set_source("/c/memory.max");
+  capacity.add_pools()->set_pool("small");
+  capacity.mutable_pools(0)->add_problems("too small");
+  const Answer json = get(backend, "/v1/capacity");
+  REQUIRE(json.status == 200);
+  REQUIRE(json.has(R"("kind":"Capacity")"));
+  REQUIRE(json.has(R"({"resource":"memory","value":null,"source":"/c/memory.max")"));
+  http::Request terminal = make_request("GET", "/v1/capacity?explain=counter", {});
+  terminal.headers.emplace_back("Accept", "text/plain");
+  const Answer text = send(backend, std::move(terminal), {});
+  REQUIRE(text.status == 200);
+  REQUIRE(text.has("host 64Gi, reserve 0, 16 CPUs; enforcement OFF"));
+  REQUIRE(text.has("max  /c/memory.max\n"));
+  REQUIRE(text.has("pool small (unspecified): 0 workers, 0 assigned, 0 free\n  ! too small\n"));
+  REQUIRE(text.has("template counter generation"));
+  REQUIRE(get(backend, "/v1/capacity?explain=nonsense").problem() == "not-found");
+  REQUIRE(get(backend, "/v1/capacity?x=1").status == 400);
+}
+
 TEST_CASE("routes of later versions say so, with and without a body") {
   FakeBackend backend;
-  for (const char* target :
-       {"/metrics", "/v1/capacity?explain=x", "/v1/storage", "/v1/actors/c1/stats"}) {
+  for (const char* target : {"/metrics", "/v1/storage", "/v1/actors/c1/stats"}) {
     CAPTURE(target);
     REQUIRE(get(backend, target).problem() == "not-yet-supported");
   }

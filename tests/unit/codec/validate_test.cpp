@@ -86,7 +86,6 @@ TEST_CASE("template: a full one of what is here is accepted") {
 }
 
 TEST_CASE("template: what later work implements is refused, never ignored") {
-  bad_spec(R"("resources":{"limits":{"cpu":"1","memory":"512Mi"}})", "spec.resources", kLater);
   bad_spec(R"("diskQuota":"2Gi")", "spec.diskQuota", kLater);
   bad_spec(R"("onHostReboot":"revert")", "spec.onHostReboot", kLater);
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kInvalid);
@@ -364,8 +363,8 @@ TEST_CASE("node config: every key has its rule") {
   bad(R"("operationWait":"0s")", "spec.operationWait");
   bad(R"("logLevel":"trace")", "spec.logLevel");
   bad(R"("diskReserve":"1e3")", "spec.diskReserve");
-  expect<v1alpha1::NodeConfig>(R"({"spec":{"sizing":{"requireActorLimits":true}}})",
-                               "spec.sizing.requireActorLimits", kLater);
+  bad(R"("sizing":{"overcommit":{"memory":0.99}})", "spec.sizing.overcommit.memory");
+  bad(R"("sizing":{"overcommit":{"cpu":101}})", "spec.sizing.overcommit.cpu");
 }
 
 TEST_CASE("defaults: equal meaning has equal bytes") {

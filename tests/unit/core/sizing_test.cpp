@@ -86,3 +86,36 @@ TEST_CASE("sizing: zero and negative budgets are errors, never the host") {
   REQUIRE(size_guest({INT64_MAX, 1000}, kMicrovm, 1, "k"));
   REQUIRE_FALSE(size_guest({1024 * kMiB, INT64_MAX}, kMicrovm, 1, "k"));
 }
+
+TEST_CASE("sizing: for every budget and vCPU count nothing is over and little is kept back") {
+  for (std::int32_t vcpus = 1; vcpus <= 256; vcpus += vcpus < 16 ? 1 : 37) {
+    std::int64_t before = 0;
+    for (std::int64_t budget = 64 * kMiB; budget <= (4LL << 40);
+         budget += budget / 173 + 4096 * 7 + 1) {
+      const auto size = size_guest({budget, vcpus * 1000}, kMicrovm, 1, "x of y");
+      if (!size) {
+        // Refused only below the floor, and then with sums that add up.
+        const Error& error = size.error();
+        REQUIRE(error.code() == Errc::BudgetTooSmall);
+        REQUIRE(member(error, "budgetBytes") == budget);
+        REQUIRE(member(error, "guestBytes") < kGuestFloorBytes);
+        REQUIRE(member(error, "guestBytes") <=
+                std::max<std::int64_t>(0, budget - member(error, "overheadBytes")));
+        REQUIRE(before == 0);  // monotonic: what fits at less fits at more
+        continue;
+      }
+      const bool within = size->memory_bytes + size->overhead_bytes <= budget &&
+                          size->memory_bytes >= kGuestFloorBytes &&
+                          size->memory_bytes % (2 * kMiB) == 0 && size->memory_bytes >= before &&
+                          size->vcpus == vcpus;
+      // 14 MiB + 1 MiB a vCPU + 1.02 %
+      const std::int64_t kept = (14 + vcpus) * kMiB + budget / 10'000 * 102 + 102;
+      if (!within || size->memory_bytes < budget - kept) {
+        CAPTURE(budget, vcpus, size->memory_bytes, size->overhead_bytes, before);
+        FAIL("the rule does not hold");
+      }
+      before = size->memory_bytes;
+    }
+    REQUIRE(before > 0);
+  }
+}
