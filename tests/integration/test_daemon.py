@@ -43,7 +43,7 @@ class CommandLine(Case):
         printed = json.loads(self.run_once("--print-config").stdout)  # JSON is YAML
         self.assertEqual(printed["spec"]["stateDir"], self.daemon.state_dir)
         self.assertEqual(printed["spec"]["operationWait"], "60s")
-        self.assertEqual(printed["spec"]["sizing"], {"requireActorLimits": False})
+        self.assertEqual(printed["spec"]["sizing"], {"requireActorLimits": False, "overcommit": {"memory": 1, "cpu": 1}})
         self.assertEqual(self.run_once("--check-config").returncode, 0)
         self.assertFalse(os.path.exists(self.daemon.state_dir))
 
