@@ -18,6 +18,11 @@ std::string pool_knob(const char* field, const std::string& pool) {
   return std::string(field) + " of WorkerPool " + pool;
 }
 
+std::string cpu_knob(const Demand& demand, const std::string& pool) {
+  return demand.declared_cpu_milli ? std::string(kDeclaredCpu) + " of the ActorTemplate"
+                                   : pool_knob(kDeclaredCpu, pool);
+}
+
 Error over_budget(const char* field, std::int64_t declared, std::int64_t budget,
                   const std::string& pool, const char* unit) {
   return Error(Errc::NeverFits, "the template declares " + std::to_string(declared) + " " + unit +
@@ -230,6 +235,7 @@ Result<Allotment> allot(const Demand& demand, const std::string& pool, const Wor
                                ? std::string(kDeclaredMemory) + " of the ActorTemplate"
                                : pool_knob(kDeclaredMemory, pool);
   ATE_ASSIGN(out.guest, size_guest(out.budget, demand.overhead, demand.minimum_vcpus, knob));
+  ATE_TRY(check_envelope(demand.containers, {out.guest, knob, cpu_knob(demand, pool)}));
   return out;
 }
 
@@ -285,9 +291,15 @@ Result<LeastSize> least_size(const Demand& demand, const std::vector<PoolOffer>&
       const GuestSize& guest = allotment->guest;
       if (!least || guest.memory_bytes < least->size.memory_bytes) {
         const std::int32_t vcpus = least ? least->size.vcpus : guest.vcpus;
-        least = LeastSize{{guest.memory_bytes, guest.overhead_bytes, vcpus}, pool.name};
+        const LeastSize before = least.value_or(LeastSize{});
+        least = LeastSize{{guest.memory_bytes, guest.overhead_bytes, vcpus},
+                          pool.name,
+                          before.most_memory_bytes,
+                          before.most_vcpus};
       }
       least->size.vcpus = std::min(least->size.vcpus, guest.vcpus);
+      least->most_memory_bytes = std::max(least->most_memory_bytes, guest.memory_bytes);
+      least->most_vcpus = std::max(least->most_vcpus, guest.vcpus);
     }
   }
   if (!least) {

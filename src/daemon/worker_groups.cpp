@@ -51,9 +51,26 @@ Status write_and_read_back(const os::Cgroup& group, const core::CgroupWrite& wri
 
 }  // namespace
 
+Result<FoundPlaces::Places> FoundPlaces::get(const std::function<Result<Places>()>& look) const {
+  const std::scoped_lock lock(mutex_);
+  if (places_.empty()) {
+    ATE_ASSIGN(places_, look());
+  }
+  return places_;
+}
+
+void FoundPlaces::forget() const {
+  const std::scoped_lock lock(mutex_);
+  places_.clear();
+}
+
 Result<os::CgroupPlace> CgroupWorkers::place() const {
-  ATE_ASSIGN(const std::vector<os::MountEntry> mounts, os::list_mounts("/proc", "/"));
-  return os::locate_cgroup(root_, mounts);
+  ATE_ASSIGN(const FoundPlaces::Places places, found_.get([this]() -> Result<FoundPlaces::Places> {
+    ATE_ASSIGN(const std::vector<os::MountEntry> mounts, os::list_mounts("/proc", "/"));
+    ATE_ASSIGN(const os::CgroupPlace at, os::locate_cgroup(root_, mounts));
+    return FoundPlaces::Places{at};
+  }));
+  return places.front();
 }
 
 Result<core::LimitFiles> CgroupWorkers::read(const std::string& worker) const {
@@ -68,6 +85,7 @@ Result<core::LimitFiles> CgroupWorkers::read(const std::string& worker) const {
     limits = os::read_cgroup_limits(at);
   }
   if (!limits) {
+    found_.forget();
     return fail(std::move(limits).error());
   }
   return std::move(limits->files);
@@ -94,13 +112,20 @@ Status CgroupWorkers::remove(const std::string& worker) const {
 }
 
 Result<core::LimitFiles> OwnLimits::read(const std::string& /*worker*/) const {
-  ATE_ASSIGN(const std::string own, os::read_file("/proc/self/cgroup", kCgroupFileLimit));
-  ATE_ASSIGN(const std::vector<os::MountEntry> mounts, os::list_mounts("/proc", "/"));
+  ATE_ASSIGN(const FoundPlaces::Places places, found_.get([]() -> Result<FoundPlaces::Places> {
+    ATE_ASSIGN(const std::string own, os::read_file("/proc/self/cgroup", kCgroupFileLimit));
+    ATE_ASSIGN(const std::vector<os::MountEntry> mounts, os::list_mounts("/proc", "/"));
+    return os::find_cgroup_places(own, mounts);
+  }));
   core::LimitFiles files;
-  for (const os::CgroupPlace& at : os::find_cgroup_places(own, mounts)) {
-    ATE_ASSIGN(os::CgroupLimitFiles limits, os::read_cgroup_limits(at));
-    files.insert(files.end(), std::make_move_iterator(limits.files.begin()),
-                 std::make_move_iterator(limits.files.end()));
+  for (const os::CgroupPlace& at : places) {
+    Result<os::CgroupLimitFiles> limits = os::read_cgroup_limits(at);
+    if (!limits) {
+      found_.forget();
+      return fail(std::move(limits).error());
+    }
+    files.insert(files.end(), std::make_move_iterator(limits->files.begin()),
+                 std::make_move_iterator(limits->files.end()));
   }
   return files;
 }

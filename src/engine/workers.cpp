@@ -74,6 +74,17 @@ Result<core::Demand> Workers::demand(const v1alpha1::ActorTemplateSpec& spec,
   if (!limits.pids().empty()) {
     ATE_ASSIGN(demand.declared_pids, core::parse_count(limits.pids()));
   }
+  for (const v1alpha1::Container& container : spec.containers()) {
+    const v1alpha1::Limits& own = container.resources().limits();
+    core::ContainerLimits declared{container.name(), {}, {}};
+    if (!own.memory().empty()) {
+      ATE_ASSIGN(declared.memory_bytes, core::parse_bytes(own.memory()));
+    }
+    if (!own.cpu().empty()) {
+      ATE_ASSIGN(declared.cpu_milli, core::parse_cpu_milli(own.cpu()));
+    }
+    demand.containers.push_back(std::move(declared));
+  }
   demand.declaration_required = options_.require_actor_limits;
   demand.overhead = terms(spec.sandbox_class());
   demand.minimum_vcpus = spec.sandbox_class() == v1alpha1::gvisor ? 2 : 1;

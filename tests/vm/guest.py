@@ -29,14 +29,14 @@ CONFIG = "/etc/ate/noded.yaml"
 MIB = 1 << 20
 LIMIT = 300.0
 IMAGE = os.path.join(TOP, "workload.tar")
-# A second pool, whose budget is used up sooner.
+# A second pool, whose budget is used up sooner. Together with both workers of the first it is more CPU than the machine has.
 TINY = """---
 apiVersion: ate.dev/v1alpha1
 kind: WorkerPool
 metadata: {name: tiny, labels: {tier: tiny}}
 spec:
   sandboxClass: gvisor
-  resources: {limits: {cpu: "2", memory: 224Mi}}
+  resources: {limits: {cpu: "1", memory: 224Mi}}
 ---
 """ + scenario.template_text(IMAGE, name="tiny").replace("tier: small", "tier: tiny")
 CASE_LIMIT = 600  # seconds; a case that hangs tells where, and the others get their turn
@@ -130,6 +130,26 @@ class Case(scenario.Case):
         self.assertEqual(len(leaves), 1, leaves)
         return directory, os.path.join(directory, leaves[0])
 
+    def pools(self, small):
+        """So many workers for the first pool; the second has one."""
+        write_file("/etc/ate/objects.yaml", scenario.objects(IMAGE).replace("replicas: 2", "replicas: %d" % small) + TINY)
+
+    def pool(self, name):
+        return next(pool for pool in self.daemon.get("/v1/capacity").json["pools"] if pool["pool"] == name)
+
+    def wait_pool(self, name, usable):
+        ate.wait_until(lambda: (self.pool(name)["free"] > 0) == usable, 30, "pool %s: %s" % (name, "usable" if usable else "refused"))
+
+    def seen_budget(self, worker):
+        return self.daemon.get("/v1/workers/" + os.path.basename(worker)).json["budget"]["budgetMemoryBytes"]
+
+    def set_budget(self, worker, mib):
+        """As somebody else would; seen by the daemon without being told."""
+        write_file(os.path.join(worker, "memory.max"), str(mib * MIB))
+        began = time.monotonic()
+        ate.wait_until(lambda: self.seen_budget(worker) == mib * MIB, 30, "the new budget")
+        return time.monotonic() - began
+
     def assert_budget(self, directory):
         found = {name: read(os.path.join(directory, name)) for name in ("memory.max", "memory.oom.group", "cpu.max", "pids.max")}
         self.assertEqual(found, {"memory.max": str(512 * MIB), "memory.oom.group": "1", "cpu.max": "100000 100000",
@@ -146,7 +166,7 @@ class FirstBoot(Case):
         for command in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"], ["systemctl", "daemon-reload"]):
             shell(*command)
         self.assertFalse(os.path.exists(CONFIG))
-        write_file("/etc/ate/objects.yaml", scenario.objects(IMAGE) + TINY)
+        self.pools(2)
         shell("systemctl", "enable", "--now", "ate-noded")
         shell("sync")  # the copies above; whatever the daemon promises, it must sync itself
         self.daemon.settle()
@@ -219,7 +239,61 @@ class FirstBoot(Case):
         self.assert_budget(leaf)
         self.verb("c1", "suspend")
 
+    def test_somebody_lowers_the_budget_of_a_running_actor(self):
+        """Shown within a second, and never a guest that is larger than its budget at the next start."""
+        self.assertEqual(self.count(), 5)
+        first, _ = self.worker_of("c1")
+        self.assertLess(self.set_budget(first, 384), 10.0)  # 1 s, on a machine that is not emulated
+        self.assertEqual(self.count(), 6)  # it goes on
+        shown = self.daemon.get("/v1/workers/" + os.path.basename(first)).json
+        decides = [term for term in shown["terms"] if term.get("decides") and term["resource"] == "memory"]
+        self.assertEqual([(term["source"], term["value"]) for term in decides], [(first + "/memory.max", 384 * MIB)])
+        self.verb("c1", "suspend")
+        self.assertEqual(self.count(), 7)
+        second, _ = self.worker_of("c1")
+        self.assertNotEqual(second, first)  # the one that holds its guest
+        self.verb("c1", "suspend")
+        self.set_budget(second, 384)
+        refused = self.daemon.verb("c1", "resume")
+        self.assertEqual(refused.status, 409, refused)
+        self.assertIn("snapshot-incompatible", refused.json["type"])
+        self.assertEqual(refused.json["workerMemoryBytes"], 384 * MIB)
+        self.assertGreater(refused.json["snapshotMemoryBytes"] + refused.json["snapshotOverheadBytes"], 384 * MIB)
+        self.assertEqual(self.daemon.state("c1"), "SUSPENDED")
+        self.create("less")
+        self.assertEqual(self.count("less"), 1)
+        _, leaf = self.worker_of("less")
+        self.assertEqual(read(leaf + "/memory.max"), str(384 * MIB))
+        status = self.daemon.actor("less")["status"]
+        self.assertLessEqual(status["guest"]["memoryBytes"], (384 - 72) * MIB, status)
+        self.delete("less")
+        for worker in (first, second):
+            self.set_budget(worker, 512)
+        self.assertEqual(self.count(), 8)
+        self.verb("c1", "suspend")
+
+    def test_an_ancestor_decides(self):  # case T4
+        limit = os.path.join(SLICE, "memory.max")
+        before = read(limit)
+        write_file(limit, str(700 * MIB))
+        try:
+            self.wait_pool("small", False)  # two workers of 512 MiB are more than that
+            text = self.daemon.get("/v1/capacity?explain=counter", headers={"Accept": "text/plain"}).body.decode()
+            self.assertIn("small 2 \u00d7 512Mi = 1Gi) is more than the 700Mi that %s leaves" % limit, text)
+            self.assertIn("can't be placed", text)
+            refused = self.daemon.verb("c1", "resume")
+            self.assertEqual(refused.status, 422, refused)
+            self.assertIn(limit, refused.json["detail"])
+        finally:
+            write_file(limit, before)
+        self.wait_pool("small", True)
+        self.assertEqual(self.count(), 9)
+        self.verb("c1", "suspend")
+
     def test_beyond_the_budget_is_a_crash_that_names_cgroup_and_peak(self):  # case T44
+        self.assertIn("small 2 \u00d7 1000m + tiny 1 \u00d7 1000m = 3 CPUs", json.dumps(self.pool("tiny"), ensure_ascii=False))
+        self.pools(1)
+        self.wait_pool("tiny", True)
         self.create("big", "tiny")
         self.assertEqual(self.count("big"), 1)
         _, leaf = self.worker_of("big")
@@ -249,6 +323,8 @@ class FirstBoot(Case):
         self.verb("big", "resume", {"boot": True})
         self.assertEqual(self.count("big"), 1)  # a new leaf: nothing of the old charges
         self.delete("big")
+        self.pools(2)
+        self.wait_pool("tiny", False)
 
     def test_stop_leaves_actors_alone_and_the_next_start_ends_them(self):
         self.create("run")
@@ -284,7 +360,7 @@ class FirstBoot(Case):
         os.kill(second, signal.SIGKILL)
         ate.wait_until(lambda: self.daemon.pid not in (0, second), 60, "systemd starting it again")
         self.daemon.settle()
-        self.assertEqual(self.count(), 5)  # c1, suspended long before
+        self.assertEqual(self.count(), 10)  # c1, suspended long before
         self.verb("c1", "suspend")
 
     def test_delete_leaves_nothing(self):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ate/core/budget.hpp"
+#include "ate/core/container_limits.hpp"
 #include "ate/core/sizing.hpp"
 #include "ate/util/result.hpp"
 
@@ -28,9 +29,10 @@ struct Demand {
   std::optional<std::int64_t> declared_memory;  // spec.resources.limits of the template
   std::optional<std::int64_t> declared_cpu_milli;
   std::optional<std::int64_t> declared_pids;
-  bool declaration_required = false;  // sizing.requireActorLimits of the node
-  OverheadTerms overhead;             // of the class
-  std::int32_t minimum_vcpus = 1;     // of the class
+  std::vector<ContainerLimits> containers;  // of a micro-VM; held against the guest of a cold start
+  bool declaration_required = false;        // sizing.requireActorLimits of the node
+  OverheadTerms overhead;                   // of the class
+  std::int32_t minimum_vcpus = 1;           // of the class
   std::optional<BakedSize> baked;
   std::int64_t spare = 0;  // that many more workers that fit have to stay free
 };
@@ -120,10 +122,14 @@ class PoolSum {
 [[nodiscard]] Admission admit(const Demand& demand, const std::vector<PoolOffer>& pools);
 
 /// The smallest guest over all workers that fit, free or not: what every one of them can hold
-/// (design.md section 3.7), and the pool of the smallest. The refusal where none fits.
+/// (design.md section 3.7), and the pool of the smallest; and how far a guest that begins with it
+/// may grow on the largest of them (a micro-VM's hotplug_size is the difference, its max_vcpus
+/// `most_vcpus`: both are frozen in the snapshot). The refusal where none fits.
 struct LeastSize {
   BakedSize size;
   std::string pool;
+  std::int64_t most_memory_bytes = 0;
+  std::int32_t most_vcpus = 0;
 };
 
 [[nodiscard]] Result<LeastSize> least_size(const Demand& demand,
