@@ -17,13 +17,16 @@ namespace {
 
 constexpr std::size_t kLimitFileBytes = 4096;
 
-constexpr std::array<const char*, 14> kLimitFileNames{
-    // cgroup v2
-    "memory.max", "memory.high", "cpu.max", "cpuset.cpus.effective", "pids.max", "hugetlb.2MB.max",
-    "hugetlb.1GB.max",
-    // v1; a quota without its period says nothing
-    "memory.limit_in_bytes", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpuset.effective_cpus",
-    "cpuset.cpus", "hugetlb.2MB.limit_in_bytes", "hugetlb.1GB.limit_in_bytes"};
+/// cgroup v2; the first three are its alone.
+constexpr std::array<const char*, 7> kFilesV2{"memory.max",     "cpu.max",  "cpuset.cpus.effective",
+                                              "memory.high",    "pids.max", "hugetlb.2MB.max",
+                                              "hugetlb.1GB.max"};
+constexpr std::size_t kOnlyV2 = 3;
+/// v1, where "pids.max" is the same; a quota without its period says nothing.
+constexpr std::array<const char*, 7> kFilesV1{
+    "memory.limit_in_bytes",     "cpu.cfs_quota_us", "cpu.cfs_period_us",
+    "cpuset.effective_cpus",     "cpuset.cpus",      "hugetlb.2MB.limit_in_bytes",
+    "hugetlb.1GB.limit_in_bytes"};
 
 /// Controllers whose v1 hierarchies are looked at.
 constexpr std::array<std::string_view, 5> kControllers{"memory", "cpu", "cpuset", "pids",
@@ -43,24 +46,55 @@ Result<UniqueFd> open_level(int parent, const std::string& name, const std::stri
   return fd;
 }
 
+/// The kernel gives such a file in one piece: no second read to see its end.
+Result<std::string> read_once(const UniqueFd& fd, const std::string& file) {
+  std::array<char, kLimitFileBytes> buffer;
+  ssize_t got = 0;
+  do {
+    got = ::read(fd.get(), buffer.data(), buffer.size());
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    return fail(Error::from_errno("read " + file, errno));
+  }
+  if (static_cast<std::size_t>(got) == buffer.size()) {
+    return fail(Errc::InvalidValue, "read " + file + ": longer than a limit can be");
+  }
+  return std::string(buffer.data(), static_cast<std::size_t>(got));
+}
+
+/// False: this level has no such file.
+Result<bool> read_limit(const UniqueFd& level, const std::string& path, const char* name,
+                        CgroupLimitFiles& out) {
+  const UniqueFd fd(::openat(level.get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && errno == ENOENT) {
+    return false;
+  }
+  std::string file = path + "/" + name;
+  if (!fd) {
+    return fail(errno == ENODEV ? gone(path) : Error::from_errno("open " + file, errno));
+  }
+  Result<std::string> text = read_once(fd, file);
+  if (!text && text.error().sys_errno() == ENODEV) {
+    return fail(gone(path));
+  }
+  if (!text) {
+    return fail(std::move(text).error());
+  }
+  out.files.emplace_back(std::move(file), std::move(*text));
+  return true;
+}
+
 Status read_level(const UniqueFd& level, const std::string& path, CgroupLimitFiles& out) {
-  for (const char* name : kLimitFileNames) {
-    const UniqueFd fd(::openat(level.get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    const std::string file = path + "/" + name;
-    if (!fd && errno == ENOENT) {
-      continue;
+  bool v2 = false;
+  for (std::size_t at = 0; at < kFilesV2.size(); ++at) {
+    ATE_ASSIGN(const bool found, read_limit(level, path, kFilesV2[at], out));
+    v2 = v2 || (found && at < kOnlyV2);
+  }
+  for (const char* name : kFilesV1) {
+    if (v2) {
+      break;
     }
-    if (!fd) {
-      return fail(errno == ENODEV ? gone(path) : Error::from_errno("open " + file, errno));
-    }
-    Result<std::string> text = read_descriptor(fd.get(), kLimitFileBytes, file);
-    if (!text && text.error().sys_errno() == ENODEV) {
-      return fail(gone(path));
-    }
-    if (!text) {
-      return fail(std::move(text).error());
-    }
-    out.files.emplace_back(file, std::move(*text));
+    ATE_TRY(read_limit(level, path, name, out));
   }
   return {};
 }
