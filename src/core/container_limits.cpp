@@ -9,7 +9,6 @@ namespace ate::core {
 namespace {
 
 constexpr std::int64_t kGuestOwnBytes = 60LL << 20;
-constexpr std::int64_t kQuotaOfMilli = kCfsPeriodUs / 1000;
 
 std::optional<std::int64_t> positive(const std::optional<std::int64_t>& value) {
   return value && *value > 0 ? value : std::nullopt;
@@ -61,11 +60,7 @@ ContainerResources container_resources(const ContainerLimits& limits) {
   ContainerResources out;
   out.memory_limit = positive(limits.memory_bytes);
   if (const auto milli = positive(limits.cpu_milli)) {
-    std::int64_t quota = 0;
-    // What can't be said as a quota is more than any host has: unlimited.
-    if (!__builtin_mul_overflow(*milli, kQuotaOfMilli, &quota)) {
-      out.cpu_quota = std::max(quota, kCfsLeastQuotaUs);
-    }
+    out.cpu_quota = cpu_quota_micros(*milli);
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ate/core/cgroup_plan.hpp"
 #include "ate/core/sizing.hpp"
 #include "ate/util/result.hpp"
 
@@ -20,17 +21,14 @@ struct ContainerLimits {
   std::optional<std::int64_t> cpu_milli;
 };
 
-inline constexpr std::int64_t kCfsPeriodUs = 100'000;
-/// The kernel refuses a CFS quota below 1 ms (tg_set_cfs_bandwidth): 1m to 9m behave as 10m.
-inline constexpr std::int64_t kCfsLeastQuotaUs = 1'000;
 inline constexpr std::int64_t kCpuShares = 1'024;  // kata's default
 
 /// OCI linux.resources of a container, as the agent in the guest takes it. Each field that is not
 /// set is left out, for a literal 0 would mean "nothing at all".
 struct ContainerResources {
   std::optional<std::int64_t> memory_limit;  // bytes
-  std::optional<std::int64_t> cpu_quota;     // microseconds of kCfsPeriodUs
-  std::int64_t cpu_period = kCfsPeriodUs;
+  std::optional<std::int64_t> cpu_quota;     // microseconds, as cpu_quota_micros says
+  std::int64_t cpu_period = kCpuPeriodMicros;
   std::int64_t cpu_shares = kCpuShares;
 
   bool operator==(const ContainerResources&) const = default;

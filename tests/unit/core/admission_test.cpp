@@ -4,9 +4,11 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/error_member.hpp"
 
 using namespace ate;
 using namespace ate::core;
+using ate::test::member;
 
 namespace {
 
@@ -30,15 +32,6 @@ Demand derived() {
   demand.sandbox_class = "microvm";
   demand.overhead = kMicrovm;
   return demand;
-}
-
-std::int64_t member(const Error& error, const std::string& key) {
-  for (const auto& [name, value] : error.members()) {
-    if (name == key) {
-      return std::get<std::int64_t>(value);
-    }
-  }
-  return -1;
 }
 
 Error refused(const Demand& demand, const std::vector<PoolOffer>& pools) {

@@ -1,24 +1,17 @@
 #include "ate/core/sizing.hpp"
 
 #include "support/catch.hpp"
+#include "support/error_member.hpp"
 
 using namespace ate;
 using namespace ate::core;
+using ate::test::member;
 
 namespace {
 
 constexpr std::int64_t kMiB = 1LL << 20;
 const OverheadTerms kMicrovm{12 * kMiB, 1 * kMiB, 1.0};
 const OverheadTerms kGvisor{72 * kMiB, 0, 0};
-
-std::int64_t member(const Error& error, const std::string& key) {
-  for (const auto& [name, value] : error.members()) {
-    if (name == key) {
-      return std::get<std::int64_t>(value);
-    }
-  }
-  return -1;
-}
 
 }  // namespace
 
