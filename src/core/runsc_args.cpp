@@ -5,12 +5,19 @@
 namespace ate::core {
 namespace {
 
+std::string overlay(const RunscGlobals& globals) {
+  std::string flag = "--overlay2=root:dir=" + globals.overlay_dir;
+  if (globals.overlay_bytes > 0) {
+    flag += ",size=" + std::to_string(globals.overlay_bytes);
+  }
+  return flag;
+}
+
 Argv command(const RunscGlobals& globals, std::string name, std::vector<std::string> flags,
              const std::string& id) {
   Argv argv{globals.executable, runsc_root_argument(globals.root), "--log=" + globals.log,
             "--log-format=json", "--panic-log=" + globals.panic_log,
-            "--platform=" + globals.platform, "--network=sandbox",
-            "--overlay2=root:dir=" + globals.overlay_dir,
+            "--platform=" + globals.platform, "--network=sandbox", overlay(globals),
             // What the host shares with a guest is read-only files of ours: nothing to talk to.
             "--host-uds=none", "--host-fifo=none"};
   if (globals.ignore_cgroups) {

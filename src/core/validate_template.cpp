@@ -326,7 +326,6 @@ class TemplateChecker {
     }
     if (!spec_.disk_quota().empty()) {
       check_.bytes("spec.diskQuota", spec_.disk_quota(), 1LL << 20, 1LL << 50);
-      check_.not_yet("spec.diskQuota", "a quota of the writable root file system");
     }
     check_.ttl("spec.ttl", spec_.ttl());
     if (spec_.on_host_reboot() != v1alpha1::ActorTemplateSpec::none) {

@@ -1,4 +1,5 @@
 // SUSPENDED, PAUSED (and with {boot: true} EXITED, CRASHED) -> RUNNING.
+#include "ate/core/units.hpp"
 #include "ate/util/ids.hpp"
 #include "engine/side.hpp"
 #include "engine/state.hpp"
@@ -61,6 +62,13 @@ void show_volumes(const Start& start, v1alpha1::ActorStatus& status) {
     shown.set_size_bytes(volume.size_bytes);
     shown.set_quota(volume.size_bytes == 0 ? "none" : volume.enforced ? "enforced" : "unenforced");
   }
+}
+
+void show_disk(const Start& start, v1alpha1::ActorStatus& status) {
+  const std::string& asked = start.blueprint->spec().disk_quota();
+  v1alpha1::DiskStatus& shown = *status.mutable_disk();
+  shown.set_size_bytes(core::parse_bytes(asked).value_or(0));
+  shown.set_quota(asked.empty() ? "none" : "enforced");
 }
 
 std::shared_ptr<const v1alpha1::ActorTemplateSpec> spec_of(const Start& start) {
@@ -307,6 +315,7 @@ async::Task<Status> Engine::State::commit_running(EntryPtr entry, RunPtr run,
     record.set_booted_from_state("");
     set_marks(record, core::marks_of_run());
     show_volumes(*start, status);
+    show_disk(*start, status);
     if (restart) {
       status.set_restarts(status.restarts() + 1);
       record.set_restart_streak(record.restart_streak() + 1);

@@ -2,7 +2,9 @@
 //   /count            raises and answers the counter        /readyz          200
 //   /echo             answers the request's body             /big?n=BYTES     answers that many bytes
 //   /write?path=&data= writes a file                         /read?path=      reads one
-//   /hold?path=       keeps a file open
+//   /hold?path=       keeps a file open                      /space?path=     bytes of its file system
+//   /fill?path=&mib=  appends so much, or what goes: bytes and the error
+//   /remove?path=     removes a file
 //   /print?line=      a line on stdout                       /complain?line=  a line on stderr
 //   /env?name=        an environment variable                /whoami          uid gid cwd hostname
 //   /alloc?mib=       touches that much memory               /random          16 bytes of /dev/urandom in hex
@@ -32,6 +34,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -220,6 +223,29 @@ static void stdout_trick(const char *what) {
   }
 }
 
+// Appends zero bytes until there are enough, or no more go: why not.
+static const char *fill(const char *path, unsigned long long wanted, unsigned long long *written) {
+  static const char block[64 << 10];
+  const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (fd < 0) {
+    return strerror(errno);
+  }
+  const char *error = "ok";
+  while (*written < wanted) {
+    const ssize_t put = write(fd, block, sizeof block);
+    if (put < 0) {
+      error = strerror(errno);
+      break;
+    }
+    *written += (unsigned long long)put;
+  }
+  if (fsync(fd) != 0 && strcmp(error, "ok") == 0) {
+    error = strerror(errno);
+  }
+  close(fd);
+  return error;
+}
+
 static void handle(int fd) {
   static __thread char head[65536];
   size_t used = 0;
@@ -281,6 +307,21 @@ static void handle(int fd) {
     }
     n = (int)fread(body, 1, sizeof body, file);
     fclose(file);
+  } else if (is(target, "/fill")) {
+    parameter(target, "mib", value, sizeof value);
+    const unsigned long long wanted = strtoull(value, NULL, 10) << 20;
+    parameter(target, "path", value, sizeof value);
+    unsigned long long written = 0;
+    const char *error = fill(value, wanted, &written);
+    n = snprintf(body, sizeof body, "%llu %s\n", written, error);
+  } else if (is(target, "/space")) {
+    parameter(target, "path", value, sizeof value);
+    struct statvfs space = {0};
+    statvfs(value, &space);
+    n = snprintf(body, sizeof body, "%llu\n", (unsigned long long)space.f_frsize * space.f_blocks);
+  } else if (is(target, "/remove")) {
+    parameter(target, "path", value, sizeof value);
+    n = snprintf(body, sizeof body, "%d\n", unlink(value));
   } else if (is(target, "/hold")) {
     parameter(target, "path", value, sizeof value);
     if (open(value, O_RDONLY) < 0) {

@@ -20,11 +20,12 @@ inline constexpr const char* kRunscContainerId = "actor";
 /// section 1).
 struct RunscGlobals {
   std::string executable;
-  std::string root;         // state directory of this incarnation
-  std::string log;          // file for JSON error lines
-  std::string panic_log;    // where a crash of the sandbox leaves its trace
-  std::string platform;     // systrap | kvm | ptrace
-  std::string overlay_dir;  // on disk; the guest's writes go to an unlinked file in it
+  std::string root;                // state directory of this incarnation
+  std::string log;                 // file for JSON error lines
+  std::string panic_log;           // where a crash of the sandbox leaves its trace
+  std::string platform;            // systrap | kvm | ptrace
+  std::string overlay_dir;         // on disk; the guest's writes go to an unlinked file in it
+  std::int64_t overlay_bytes = 0;  // what each container's root may take of it; 0 = not limited
   bool ignore_cgroups = true;
 };
 

@@ -78,7 +78,8 @@ struct StartPlan {
   std::function<Result<std::string>(const core::OciPaths&)> make_pause_spec;
   std::string image_path;  // snapshot directory; "" = boot
   std::int64_t image_bytes = 0;
-  bool nat = false;  // egress: nat
+  bool nat = false;                   // egress: nat
+  std::int64_t disk_quota_bytes = 0;  // of each container's root file system; 0 = none
 };
 
 /// One container of a live guest.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ate/artifacts/artifacts.hpp"
+#include "ate/core/units.hpp"
 #include "ate/image/image.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
@@ -149,6 +150,16 @@ Result<ContainerPlan> restore_container(const RestorePlan& plan, int index) {
   return out;
 }
 
+/// What holds for the whole sandbox. A restored guest keeps the quota that it was saved with, which
+/// is this one: a memory never moves to another generation of the template.
+Status take_settings(const v1alpha1::ActorTemplateSpec& spec, StartPlan& start) {
+  start.nat = spec.egress() == v1alpha1::ActorTemplateSpec::nat;
+  if (!spec.disk_quota().empty()) {
+    ATE_ASSIGN(start.disk_quota_bytes, core::parse_bytes(spec.disk_quota()));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string value_or(const std::map<std::string, std::string>& map, const std::string& key,
@@ -162,7 +173,7 @@ Result<StartPlan> plan_boot(const Services& services, const BootPlan& plan) {
   StartPlan start;
   start.incarnation = plan.incarnation;
   start.platform = value_or(plan.options, kPlatformOption, kDefaultPlatform);
-  start.nat = plan.spec->egress() == v1alpha1::ActorTemplateSpec::nat;
+  ATE_TRY(take_settings(*plan.spec, start));
   ATE_ASSIGN(start.runsc, services.assets.path_of(value_or(plan.assets, kAsset, "")));
   for (int i = 0; i < plan.spec->containers_size(); ++i) {
     ATE_ASSIGN(ContainerPlan container, boot_container(plan, i));
@@ -182,7 +193,7 @@ Result<StartPlan> plan_restore(const Services& services, const RestorePlan& plan
   StartPlan start;
   start.incarnation = plan.incarnation;
   start.platform = runtime_value(*manifest, kPlatformOption);
-  start.nat = plan.spec->egress() == v1alpha1::ActorTemplateSpec::nat;
+  ATE_TRY(take_settings(*plan.spec, start));
   start.image_path = plan.directory;
   for (const v1alpha1::SnapshotFile& file : manifest->files()) {
     start.image_bytes += file.bytes();

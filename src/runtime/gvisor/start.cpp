@@ -37,6 +37,7 @@ core::RunscGlobals globals_of(const Guest& guest, const StartPlan& plan) {
           .panic_log = guest.layout.panic_log,
           .platform = plan.platform,
           .overlay_dir = guest.layout.overlay,
+          .overlay_bytes = plan.disk_quota_bytes,
           .ignore_cgroups = !runsc_sees_cgroups(guest.services.options)};
 }
 

@@ -90,6 +90,9 @@ StartPlan trial_plan(const Services& services, const std::string& runsc,
   plan.incarnation.serial = serial;
   plan.runsc = runsc;
   plan.platform = platform;
+  // So that templates may ask for one: a runsc that can't keep it does not pass.
+  constexpr std::int64_t kQuota = 64LL << 20;
+  plan.disk_quota_bytes = kQuota;
   std::vector<std::string> args = services.options.selftest_args;
   ContainerPlan container;
   container.name = kUid;

@@ -81,12 +81,13 @@ TEST_CASE("template: a full one of what is here is accepted") {
         "volumeMounts":[{"name":"info","mountPath":"/run/ate","readOnly":true}]}],
       "volumes":[{"name":"info","systemInfo":{}}],
       "snapshots":{"onPause":"FULL","onSuspend":"FULL"},"idle":{"after":"10m","action":"suspend"},
-      "restartPolicy":"OnFailure","onHostReboot":"none","egress":"none",
+      "diskQuota":"2Gi","restartPolicy":"OnFailure","onHostReboot":"none","egress":"none",
       "terminationGrace":"10s"}})") == "");
 }
 
 TEST_CASE("template: what later work implements is refused, never ignored") {
-  bad_spec(R"("diskQuota":"2Gi")", "spec.diskQuota", kLater);
+  bad_spec(R"("diskQuota":"1023Ki")", "spec.diskQuota", kInvalid);
+  bad_spec(R"("diskQuota":"-1")", "spec.diskQuota", kInvalid);
   bad_spec(R"("onHostReboot":"revert")", "spec.onHostReboot", kLater);
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"golden":true},"warmupSeconds":3601)", "spec.warmupSeconds", kInvalid);

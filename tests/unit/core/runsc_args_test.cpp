@@ -64,6 +64,12 @@ TEST_CASE("runsc args: with enforcement runsc sees cgroups") {
   REQUIRE(joined(core::runsc_pause(g)) == kGlobals + "pause actor");
 }
 
+TEST_CASE("runsc args: a quota of the root file system") {
+  core::RunscGlobals g = globals();
+  g.overlay_bytes = 64LL << 20;
+  REQUIRE(core::runsc_pause(g)[7] == "--overlay2=root:dir=/state/overlay/1,size=67108864");
+}
+
 TEST_CASE("runsc args: a value can't become a flag or another argument") {
   core::RunscGlobals g = globals();
   g.overlay_dir = "/x --debug";
