@@ -11,6 +11,7 @@
 
 #include "artifacts/listing.hpp"
 #include "artifacts/manifest.hpp"
+#include "artifacts/volume_quota.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/os/tree.hpp"
 #include "ate/util/failpoint.hpp"
@@ -33,6 +34,7 @@ constexpr int kDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 struct Place {
   std::string actors;
   bool clones = false;
+  std::shared_ptr<VolumeQuota> quota;
 
   [[nodiscard]] std::string of(const std::string& uid) const { return actors + "/" + uid; }
 };
@@ -50,8 +52,41 @@ Result<UniqueFd> open_volume(const std::string& directory, const std::string& na
   return volume;
 }
 
+/// Of an empty volume. Where it fails, limiting it tries again and tells why.
+void adopt(const Place& place, const UniqueFd& volume) {
+  if (place.quota->offered()) {
+    static_cast<void>(place.quota->adopt(volume));  // IGNORED: as above
+  }
+}
+
+/// Volumes in `directory` that are not wanted any more, with it.
+Status drop_volumes(const Place& place, const std::string& directory) {
+  if (place.quota->offered() && os::exists(directory)) {
+    ATE_ASSIGN(const std::vector<std::string> names, os::list_dir(directory));
+    for (const std::string& name : names) {
+      const Result<UniqueFd> volume = open_volume(directory, name);
+      if (volume) {
+        place.quota->give_up(*volume);
+      }
+    }
+  }
+  return os::remove_tree(directory);
+}
+
+/// Gives a volume that is there its size.
+Status limit_volume(const Place& place, const std::string& directory, Volume& volume) {
+  volume.why_not = place.quota->why_not();
+  if (place.quota->offered()) {
+    ATE_ASSIGN(const UniqueFd opened, open_volume(directory, volume.name));
+    const Status limited = place.quota->limit(opened, volume.size_bytes);
+    volume.why_not = limited ? std::string() : limited.error().message();
+  }
+  volume.enforced = volume.why_not.empty();
+  return {};
+}
+
 /// A new volume gets its name when it is as it should be.
-Status make_volume(const std::string& parent, const VolumePlan& plan) {
+Status make_volume(const Place& place, const std::string& parent, const VolumePlan& plan) {
   const std::string path = parent + "/" + plan.name;
   if (os::exists(path)) {
     return {};
@@ -62,6 +97,8 @@ Status make_volume(const std::string& parent, const VolumePlan& plan) {
   if (::lchown(making.c_str(), plan.uid, plan.gid) != 0) {
     return fail(Error::from_errno("chown " + making, errno));
   }
+  ATE_ASSIGN(const UniqueFd made, os::open_dir(making));
+  adopt(place, made);
   return os::rename_durably(making, path);
 }
 
@@ -69,17 +106,22 @@ Result<std::vector<Volume>> make_volumes(const Place& place, const std::string& 
                                          const std::vector<VolumePlan>& plans) {
   const std::string directory = place.of(uid) + "/" + kLive;
   ATE_TRY(os::make_dirs(directory, kPrivate));
-  ATE_TRY(os::remove_tree(place.of(uid) + "/" + kNext));  // of a restore that was cut off
+  ATE_TRY(drop_volumes(place, place.of(uid) + "/" + kNext));  // of a restore that was cut off
   std::vector<Volume> volumes;
   for (const VolumePlan& plan : plans) {
-    Status made = make_volume(directory, plan);
+    Volume volume{.name = plan.name,
+                  .path = directory + "/" + plan.name,
+                  .size_bytes = plan.size_bytes,
+                  .enforced = false,
+                  .why_not = {}};
+    Status made = make_volume(place, directory, plan);
+    if (made) {
+      made = limit_volume(place, directory, volume);
+    }
     if (!made) {
       return fail(std::move(made).error().context("volume " + plan.name));
     }
-    volumes.push_back({.name = plan.name,
-                       .path = directory + "/" + plan.name,
-                       .size_bytes = plan.size_bytes,
-                       .enforced = false});
+    volumes.push_back(std::move(volume));
   }
   ATE_TRY(os::fsync_path(place.of(uid)));
   if (failpoint("volumes-made")) {
@@ -89,9 +131,11 @@ Result<std::vector<Volume>> make_volumes(const Place& place, const std::string& 
 }
 
 /// Copies the volumes named in `names` from one directory to another, and tells what they are.
+/// `live`: the copies are to be limited like volumes; not while they are made, since a copy may
+/// take a little more than what it is of.
 Result<std::vector<v1alpha1::SnapshotVolume>> copy_volumes(
-    const std::string& from, const std::string& to, const std::vector<std::string>& names,
-    bool clones, const VolumeStore::Cancelled& cancelled) {
+    const Place& place, const std::string& from, const std::string& to,
+    const std::vector<std::string>& names, bool live, const VolumeStore::Cancelled& cancelled) {
   ATE_TRY(os::make_dir(to, kPrivate));
   const std::string links = to + "/" + kLinks;
   ATE_TRY(os::make_dir(links, kPrivate));
@@ -101,12 +145,15 @@ Result<std::vector<v1alpha1::SnapshotVolume>> copy_volumes(
     ATE_ASSIGN(const UniqueFd source, open_volume(from, name));
     ATE_TRY(os::make_dir(to + "/" + name, kPrivate));
     ATE_ASSIGN(const UniqueFd target, open_volume(to, name));
+    if (live) {
+      adopt(place, target);
+    }
     Listing listing;
     os::CopyOptions options;
     options.observer = &listing;
     options.cancelled = cancelled;
     options.links_dir = links_fd.get();
-    options.try_clone = clones;
+    options.try_clone = place.clones;
     Result<os::CopyStats> stats = os::copy_tree(source, target, options);
     if (!stats) {
       return fail(std::move(stats).error().context("volume " + name));
@@ -127,8 +174,8 @@ Result<std::vector<v1alpha1::SnapshotVolume>> save_volumes(
     const Place& place, const std::string& uid, const std::vector<std::string>& names,
     const std::string& directory, const VolumeStore::Cancelled& cancelled) {
   ATE_ASSIGN(std::vector<v1alpha1::SnapshotVolume> copies,
-             copy_volumes(place.of(uid) + "/" + kLive, directory + "/" + kVolumesName, names,
-                          place.clones, cancelled));
+             copy_volumes(place, place.of(uid) + "/" + kLive, directory + "/" + kVolumesName, names,
+                          false, cancelled));
   if (failpoint("volumes-saved")) {
     return stopped_at("volumes-saved");
   }
@@ -152,7 +199,7 @@ Status check_copies(const v1alpha1::SnapshotManifest& manifest,
 }
 
 /// Puts `volumes.new` in the place of `volumes`; what was there is `volumes.new` then, and goes.
-Status swap_in(const std::string& actor) {
+Status swap_in(const Place& place, const std::string& actor) {
   const std::string live = actor + "/" + kLive;
   const std::string next = actor + "/" + kNext;
   ATE_TRY(os::make_dir(live, kPrivate));
@@ -163,7 +210,7 @@ Status swap_in(const std::string& actor) {
   if (failpoint("volumes-swapped")) {
     return stopped_at("volumes-swapped");
   }
-  return os::remove_tree(next);
+  return drop_volumes(place, next);
 }
 
 Status restore_volumes(const Place& place, const std::string& uid,
@@ -173,7 +220,7 @@ Status restore_volumes(const Place& place, const std::string& uid,
   const std::string actor = place.of(uid);
   ATE_TRY(os::make_dirs(actor, kPrivate));
   const std::string next = actor + "/" + kNext;
-  ATE_TRY(os::remove_tree(next));
+  ATE_TRY(drop_volumes(place, next));
   ATE_TRY(os::make_dir(next, kPrivate));
   std::int64_t entries = 0;
   if (manifest.volumes_size() > 0) {
@@ -183,7 +230,7 @@ Status restore_volumes(const Place& place, const std::string& uid,
       entries += volume.entries() + 1;
     }
     Result<std::vector<v1alpha1::SnapshotVolume>> copies =
-        copy_volumes(snapshot.directory + "/" + kVolumesName, next, names, place.clones, cancelled);
+        copy_volumes(place, snapshot.directory + "/" + kVolumesName, next, names, true, cancelled);
     if (!copies) {
       return fail(std::move(copies).error().context("snapshot " + manifest.id()));
     }
@@ -194,17 +241,17 @@ Status restore_volumes(const Place& place, const std::string& uid,
   if (failpoint("volumes-restored")) {
     return stopped_at("volumes-restored");
   }
-  return swap_in(actor);
+  return swap_in(place, actor);
 }
 
 Status reset_volumes(const Place& place, const std::string& uid) {
   const std::string actor = place.of(uid);
   if (!os::exists(actor + "/" + kLive)) {
-    return os::remove_tree(actor + "/" + kNext);
+    return drop_volumes(place, actor + "/" + kNext);
   }
-  ATE_TRY(os::remove_tree(actor + "/" + kNext));
+  ATE_TRY(drop_volumes(place, actor + "/" + kNext));
   ATE_TRY(os::make_dir(actor + "/" + kNext, kPrivate));
-  return swap_in(actor);
+  return swap_in(place, actor);
 }
 
 Status verify_volumes(const SnapshotStore::Opened& snapshot) {
@@ -241,6 +288,8 @@ Result<std::int64_t> measure_volumes(const Place& place, const std::string& uid,
 struct VolumeStore::State {
   State(async::Context& c, Options o) : context(c), snapshots(std::move(o.snapshots)) {
     place.actors = std::move(o.actors);
+    place.quota = std::make_shared<VolumeQuota>(
+        o.projects == nullptr ? std::make_shared<os::ProjectQuota>() : std::move(o.projects));
   }
 
   async::Context& context;
@@ -256,7 +305,13 @@ Status VolumeStore::prepare() {
   ATE_ASSIGN(const UniqueFd directory, os::open_dir(state_->snapshots));
   // A disk that is too full to tell must not keep the daemon from starting.
   state_->place.clones = os::can_clone(directory).value_or(false);
+  ATE_ASSIGN(const UniqueFd actors, os::open_dir(state_->place.actors));
+  state_->place.quota->prepare(actors);
   return {};
+}
+
+std::string VolumeStore::why_not_enforced() const {
+  return state_->place.quota->why_not();
 }
 
 async::Task<Result<std::vector<Volume>>> VolumeStore::make(std::string uid,
@@ -307,8 +362,8 @@ async::Task<Status> VolumeStore::reset(std::string uid) {
 
 async::Task<Status> VolumeStore::remove(std::string uid, bool all) {
   std::function<Status()> work = [place = state_->place, uid, all]() -> Status {
-    ATE_TRY(os::remove_tree(place.of(uid) + "/" + kNext));
-    return all ? os::remove_tree(place.of(uid) + "/" + kLive) : Status{};
+    ATE_TRY(drop_volumes(place, place.of(uid) + "/" + kNext));
+    return all ? drop_volumes(place, place.of(uid) + "/" + kLive) : Status{};
   };
   co_return co_await async::run_blocking(state_->context, std::move(work));
 }

@@ -245,6 +245,10 @@ std::vector<api::Check> Daemon::State::checks() const {
                          : "the first scan of " + config.config_dir + " is not done"});
   // Not being able to is no hindrance for the rest.
   out.push_back({"egress", true, egress.detail()});
+  const std::string unenforced = volumes.why_not_enforced();
+  out.push_back({"volumes", true,
+                 unenforced.empty() ? "their sizes are enforced by project quota"
+                                    : "their sizes are not enforced: " + unenforced});
   for (api::Check& check : selftests.checks()) {
     out.push_back(std::move(check));
   }

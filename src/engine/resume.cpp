@@ -61,6 +61,9 @@ void show_volumes(const Start& start, v1alpha1::ActorStatus& status) {
     shown.set_name(volume.name);
     shown.set_size_bytes(volume.size_bytes);
     shown.set_quota(volume.size_bytes == 0 ? "none" : volume.enforced ? "enforced" : "unenforced");
+    if (volume.size_bytes > 0) {
+      shown.set_message(volume.why_not);
+    }
   }
 }
 

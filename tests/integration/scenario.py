@@ -170,6 +170,16 @@ class Case(unittest.TestCase):
         self.assertEqual(reply.status, expect, (verb, reply, self.daemon.log()[-3000:]))
         return reply.json
 
+    def move(self, name, text, template="counter", limit=60):
+        """The actor, which is SUSPENDED, to the generation of its template that the object file `text` makes; which."""
+        before = self.daemon.get("/v1/templates/" + template).json["metadata"]["generation"]
+        self.daemon.write("objects.yaml", text)
+        ate.wait_until(lambda: self.daemon.get("/v1/templates/" + template).json["metadata"]["generation"] > before, limit,
+                       "the next generation")
+        moved = self.daemon.request("PATCH", "/v1/actors/" + name, {"spec": {"template": {"generation": 0}}})
+        self.assertEqual(moved.status, 200, moved)
+        self.assertEqual(moved.json["spec"]["template"]["generation"], before + 1)
+
     def proxy(self, name, path, method="GET", body=None, headers=None, expect=200):
         reply = self.daemon.request(method, f"/v1/actors/{name}/proxy/8080{path}", body, headers)
         self.assertEqual(reply.status, expect, (path, reply))

@@ -5,7 +5,6 @@ tests/vm.)"""
 import os
 import unittest
 
-import ate
 import scenario
 
 MIB = 1 << 20
@@ -30,16 +29,6 @@ class RootQuota(scenario.Case):
 
     def shown(self, name="c1"):
         return self.daemon.actor(name)["status"]["disk"]
-
-    def move(self, name, template, text):
-        """The actor, which is SUSPENDED, to the generation of the template that `text` makes."""
-        before = self.daemon.get("/v1/templates/" + template).json["metadata"]["generation"]
-        self.daemon.write("objects.yaml", text)
-        ate.wait_until(lambda: self.daemon.get("/v1/templates/" + template).json["metadata"]["generation"] > before, 60,
-                       "the next generation")
-        reply = self.daemon.request("PATCH", "/v1/actors/" + name, {"spec": {"template": {"generation": 0}}})
-        self.assertEqual(reply.status, 200, reply)
-        self.verb(name, "resume")
 
     def free(self):
         info = os.statvfs(self.daemon.state_dir)
@@ -87,12 +76,14 @@ class RootQuota(scenario.Case):
         self.assertEqual(self.fill("c3", 8080), (0, FULL))
         self.assertEqual(self.fill("c3", 8081)[1], FULL)
         self.verb("c3", "suspend")
-        self.move("c3", "three", self.file().replace("24Mi", "32Mi"))
+        self.move("c3", self.file().replace("24Mi", "32Mi"), "three")
+        self.verb("c3", "resume")
         self.assertEqual(self.shown("c3"), {"sizeBytes": 32 * MIB, "quota": "enforced"})
         written, error = self.fill("c3")
         self.assertEqual((QUOTA < written <= 32 * MIB, error), (True, FULL))
         self.verb("c3", "suspend")
-        self.move("c3", "three", self.file().replace("  diskQuota: 24Mi\n", ""))
+        self.move("c3", self.file().replace("  diskQuota: 24Mi\n", ""), "three")
+        self.verb("c3", "resume")
         self.assertEqual(self.shown("c3"), {"quota": "none"})
         self.assertEqual(self.fill("c3", mib=40), (40 * MIB, "ok"))
 

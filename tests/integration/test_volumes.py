@@ -65,13 +65,7 @@ class Kept(Durable):
             self.assertEqual(self.daemon.actor(name)["status"]["reason"], "daemon-restart")
         elif verb == "move":
             self.edition += 1
-            before = self.daemon.get("/v1/templates/counter").json["metadata"]["generation"]
-            self.daemon.write("objects.yaml", self.file(env=self.edition))
-            ate.wait_until(lambda: self.daemon.get("/v1/templates/counter").json["metadata"]["generation"] > before, 30,
-                           "the next generation")
-            moved = self.daemon.request("PATCH", f"/v1/actors/{name}", {"spec": {"template": {"generation": 0}}})
-            self.assertEqual(moved.status, 200, moved)
-            self.assertEqual(moved.json["spec"]["template"]["generation"], before + 1)
+            self.move(name, self.file(env=self.edition))
         else:
             self.verb(name, verb, body or None)
 
@@ -108,7 +102,11 @@ class Volumes(Durable):
         self.create()
         self.verb("c1", "resume")
         volumes = {volume["name"]: volume for volume in self.daemon.actor("c1")["status"]["volumes"]}
-        self.assertEqual(volumes["data"], {"name": "data", "sizeBytes": 1 << 30, "quota": "unenforced"})
+        shown = {"name": "data", "sizeBytes": 1 << 30, "quota": "enforced"}
+        why = next(check["detail"] for check in self.daemon.get("/readyz").json["checks"] if check["name"] == "volumes")
+        if why != "their sizes are enforced by project quota":
+            shown |= {"quota": "unenforced", "message": why.removeprefix("their sizes are not enforced: ")}
+        self.assertEqual(volumes["data"], shown)
         self.assertEqual(volumes["seed"]["quota"], "none")
 
     def test_read_only_is_read_only_and_files_are_whole(self):

@@ -39,7 +39,23 @@ spec:
   resources: {limits: {cpu: "1", memory: 224Mi}}
 ---
 """ + scenario.template_text(IMAGE, name="tiny").replace("tier: small", "tier: tiny")
+# Volumes on this machine's root, an ext4 with project quota.
+VOLUMES = """---
+""" + scenario.template_text(IMAGE, name="notes", container="""    volumeMounts:
+    - {name: data, mountPath: /data}
+    - {name: free, mountPath: /free}
+""", template="""  volumes:
+  - {name: data, durableDir: {size: 8Mi}}
+  - {name: free, durableDir: {}}
+""")
+FULL = ("Disk quota exceeded", "No space left on device")  # ext4, XFS
 CASE_LIMIT = 600  # seconds; a case that hangs tells where, and the others get their turn
+
+
+def objects(small=2, size="8Mi"):
+    """The object file: so many workers for the first pool; the second has one."""
+    text = scenario.objects(IMAGE) + TINY + VOLUMES
+    return text.replace("replicas: 2", "replicas: %d" % small).replace("size: 8Mi", "size: " + size)
 
 
 def read(path):
@@ -78,6 +94,7 @@ class Installed(ate.Daemon):
     def __init__(self):  # noqa: super() would make directories of its own
         ate.Client.__init__(self, "/run/ate/noded.sock")
         self.run_dir, self.state_dir, self.etc_dir = "/run/ate", "/var/lib/ate", "/etc/ate"
+        self.root = "/etc"  # where files are before they get into etc_dir
 
     @property
     def pid(self):
@@ -131,8 +148,7 @@ class Case(scenario.Case):
         return directory, os.path.join(directory, leaves[0])
 
     def pools(self, small):
-        """So many workers for the first pool; the second has one."""
-        write_file("/etc/ate/objects.yaml", scenario.objects(IMAGE).replace("replicas: 2", "replicas: %d" % small) + TINY)
+        write_file("/etc/ate/objects.yaml", objects(small))
 
     def pool(self, name):
         return next(pool for pool in self.daemon.get("/v1/capacity").json["pools"] if pool["pool"] == name)
@@ -154,6 +170,17 @@ class Case(scenario.Case):
         found = {name: read(os.path.join(directory, name)) for name in ("memory.max", "memory.oom.group", "cpu.max", "pids.max")}
         self.assertEqual(found, {"memory.max": str(512 * MIB), "memory.oom.group": "1", "cpu.max": "100000 100000",
                                  "pids.max": "4096"}, directory)
+
+    def fill(self, name, mib=64, path="/data/fill"):
+        """Bytes that went, and why no more did."""
+        written, _, error = self.proxy(name, f"/fill?path={path}&mib={mib}").decode().strip().partition(" ")
+        return int(written), error
+
+    def assert_full(self, name):
+        """Nothing can be added, but a block or so that the file system has in hand."""
+        written, error = self.fill(name)
+        self.assertIn(error, FULL)
+        self.assertLessEqual(written, 128 << 10)
 
     def wait_gone(self, processes):
         ate.wait_until(lambda: not processes & self.daemon.sandboxes(), 60, "end of what is not wanted")
@@ -290,6 +317,47 @@ class FirstBoot(Case):
         self.assertEqual(self.count(), 9)
         self.verb("c1", "suspend")
 
+    def test_size_of_a_volume_is_enforced(self):
+        checks = {check["name"]: check["detail"] for check in self.daemon.get("/readyz").json["checks"]}
+        self.assertEqual(checks["volumes"], "their sizes are enforced by project quota")
+        self.create("v1", "notes")
+        self.assertEqual(self.count("v1"), 1)
+        volumes = {volume["name"]: volume for volume in self.daemon.actor("v1")["status"]["volumes"]}
+        self.assertEqual(volumes["data"], {"name": "data", "sizeBytes": 8 * MIB, "quota": "enforced"})
+        self.assertEqual(volumes["free"], {"name": "free", "quota": "none"})
+        self.assertEqual(self.fill("v1", 12, "/free/fill"), (12 * MIB, "ok"))
+        written, error = self.fill("v1")
+        self.assertIn(error, FULL)
+        self.assertTrue(7 * MIB < written <= 8 * MIB, written)
+        # A save and a restore at the limit work, and it is still one.
+        snapshot = self.verb("v1", "suspend")["status"]["snapshot"]
+        self.assertEqual(self.count("v1"), 2)
+        self.assert_full("v1")
+        # A fork has copies of its own, and a limit of its own.
+        self.create("v2", "notes", fromSnapshot=snapshot)
+        self.assert_full("v2")
+        self.assertEqual(self.proxy("v2", "/remove?path=/data/fill"), b"0\n")
+        written, error = self.fill("v2", 4)
+        self.assertEqual((written, error), (4 * MIB, "ok"))
+        self.assert_full("v1")
+        self.delete("v2")
+        # So have the copies that a revert brings back.
+        self.assertEqual(self.proxy("v1", "/remove?path=/data/fill"), b"0\n")
+        self.verb("v1", "revert")
+        self.assertEqual(self.count("v1"), 2)
+        self.assert_full("v1")
+        self.verb("v1", "suspend")
+        # Another generation, another size; a smaller one takes nothing away.
+        for size, more in ((12, True), (2, False)):
+            self.move("v1", objects(size="%dMi" % size), "notes", LIMIT)
+            self.verb("v1", "resume")
+            self.assertEqual(self.daemon.actor("v1")["status"]["volumes"][0]["sizeBytes"], size * MIB)
+            written, error = self.fill("v1")
+            self.assertIn(error, FULL)
+            self.assertTrue(3 * MIB < written <= 4 * MIB if more else written <= 128 << 10, written)
+            self.verb("v1", "suspend")
+        self.delete("v1")
+
     def test_beyond_the_budget_is_a_crash_that_names_cgroup_and_peak(self):  # case T44
         self.assertIn("small 2 \u00d7 1000m + tiny 1 \u00d7 1000m = 3 CPUs", json.dumps(self.pool("tiny"), ensure_ascii=False))
         self.pools(1)
@@ -416,6 +484,9 @@ class FirstBoot(Case):
         self.create("on")
         self.assertEqual(self.count("on"), 1)
         self.verb("on", "suspend")
+        self.create("full", "notes")
+        self.assertIn(self.fill("full")[1], FULL)
+        self.verb("full", "suspend")
         self.create("off")
         self.assertEqual(self.count("off"), 1)
         self.verb("off", "suspend")
@@ -442,6 +513,11 @@ class SecondBoot(Case):
     def test_suspended_is_as_before_and_wakes(self):
         self.assertEqual(self.daemon.state("off"), "SUSPENDED")
         self.assertEqual(self.count("off"), 2)
+
+    def test_a_volume_has_its_size_still(self):
+        self.verb("off", "suspend")
+        self.assert_full("full")
+        self.assertEqual(self.daemon.actor("full")["status"]["volumes"][0]["quota"], "enforced")
 
 
 def cases(boot):

@@ -91,7 +91,7 @@ class Machine:
         return ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "EPYC", "-smp", "2", "-m", "3072", "-display", "none",
                 "-no-reboot", "-nic", "none", "-monitor", "none",
                 "-kernel", self.images / "vmlinuz", "-initrd", self.images / "initrd",
-                "-append", "root=/dev/vda rw console=ttyS0 quiet panic=-1 ate.boot=%d" % boot,
+                "-append", "root=/dev/vda rw rootflags=prjquota console=ttyS0 quiet panic=-1 ate.boot=%d" % boot,
                 "-drive", "file=%s,format=raw,if=virtio" % self.disk,
                 "-drive", "file=%s,format=raw,if=virtio,readonly=on" % self.data,
                 "-serial", "file:" + console, "-serial", "stdio"]

@@ -10,6 +10,10 @@
 #include "ate/artifacts/artifacts.hpp"
 #include "ate/async/task.hpp"
 
+namespace ate::os {
+class ProjectQuota;
+}  // namespace ate::os
+
 namespace ate::artifacts {
 
 /// A durable volume as the template wants it.
@@ -26,6 +30,7 @@ struct Volume {
   std::string path;
   std::int64_t size_bytes = 0;
   bool enforced = false;  // its size is a quota
+  std::string why_not;    // why it is not
 };
 
 /// The durable volumes of actors: live ones in <stateDir>/actors/<uid>/volumes/<name>/, copies in
@@ -36,18 +41,22 @@ struct Volume {
 class VolumeStore {
  public:
   struct Options {
-    std::string actors;     // <stateDir>/actors
-    std::string snapshots;  // <stateDir>/snapshots, on the same file system
+    std::string actors;                          // <stateDir>/actors
+    std::string snapshots;                       // <stateDir>/snapshots, on the same file system
+    std::shared_ptr<os::ProjectQuota> projects;  // the kernel's but in tests
   };
 
   using Cancelled = std::function<bool()>;
 
   VolumeStore(async::Context& context, Options options);
 
-  /// Finds out whether copies can share blocks.
+  /// Finds out whether copies can share blocks, and whether sizes can be enforced.
   [[nodiscard]] Status prepare();
+  /// Why the size of a volume is not enforced; "" when it is.
+  [[nodiscard]] std::string why_not_enforced() const;
 
-  /// Makes what is missing and tells where all are. One that is there keeps its owner and mode.
+  /// Makes what is missing and tells where all are. One that is there keeps its owner and mode; all
+  /// have the size that is asked for now.
   [[nodiscard]] async::Task<Result<std::vector<Volume>>> make(std::string uid,
                                                               std::vector<VolumePlan> plans);
   /// What a copy of them would take on disk, about: 0 where blocks are shared.
