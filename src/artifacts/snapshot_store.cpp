@@ -233,12 +233,12 @@ SnapshotStore::SnapshotStore(async::Context& context, Options options)
 
 SnapshotStore::~SnapshotStore() = default;
 
-void remove_unfinished(const std::string& directory) {
-  const Result<SnapshotStore::Listing> listing = list_files(directory);
+void remove_unfinished(const std::string& snapshots) {
+  const Result<SnapshotStore::Listing> listing = list_files(snapshots);
   for (const std::string& id : listing ? listing->partial : std::vector<std::string>()) {
     for (const std::string& name : {id + std::string(kPartial), std::string(kTrash) + id}) {
       // IGNORED: the reconcile of the start says what would not go.
-      static_cast<void>(os::remove_tree(directory + "/" + name));
+      static_cast<void>(os::remove_tree(snapshots + "/" + name));
     }
   }
 }

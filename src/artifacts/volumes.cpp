@@ -12,6 +12,7 @@
 #include "artifacts/listing.hpp"
 #include "artifacts/manifest.hpp"
 #include "artifacts/volume_quota.hpp"
+#include "ate/artifacts/leftovers.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/os/tree.hpp"
 #include "ate/util/failpoint.hpp"
@@ -284,6 +285,14 @@ Result<std::int64_t> measure_volumes(const Place& place, const std::string& uid,
 }
 
 }  // namespace
+
+void remove_unfinished_volumes(const std::string& actors) {
+  const Result<std::vector<std::string>> uids = os::list_dir(actors);
+  for (const std::string& uid : uids.value_or(std::vector<std::string>())) {
+    // IGNORED: the actor's next start says what would not go.
+    static_cast<void>(os::remove_tree(actors + "/" + uid + "/" + kNext));
+  }
+}
 
 struct VolumeStore::State {
   State(async::Context& c, Options o) : context(c), snapshots(std::move(o.snapshots)) {

@@ -132,6 +132,7 @@ Result<std::unique_ptr<store::Store>> open_store(async::Context& context, const 
   const auto make_room = [&paths, &log] {
     log.warning("the disk is full; what was never finished goes", {{"path", paths.snapshots()}});
     artifacts::remove_unfinished(paths.snapshots());
+    artifacts::remove_unfinished_volumes(paths.actors());
   };
   auto opened = store::open_sqlite(context, paths.database(), make_room);
   if (opened || opened.error().code() != Errc::DiskFull) {

@@ -222,19 +222,22 @@ class Store(FullDisk):
         self.assertEqual(self.daemon.state("c1"), "SUSPENDED")
         self.assertEqual(self.count(), 2)
 
-    def test_a_start_clears_what_a_cut_off_suspend_filled_the_disk_with(self):
+    def test_a_start_clears_what_a_cut_off_suspend_or_restore_filled_the_disk_with(self):
         self.running()
-        self.verb("c1", "suspend")
-        self.daemon.stop()
-        partial = os.path.join(self.daemon.state_dir, "snapshots", "01hzzzzzzzzzzzzzzzzzzzzzzz.partial")
-        os.mkdir(partial, 0o700)
-        self.disk.fill()
-        os.rename(self.disk.ballast, os.path.join(partial, "pages.img"))
-        self.disk.fill()
-        self.daemon.start()
-        self.ready()
-        self.assertFalse(os.path.exists(partial))
-        self.assertEqual(self.count(), 2)
+        uid = self.daemon.actor("c1")["metadata"]["uid"]
+        for count, unfinished in enumerate(("snapshots/01hzzzzzzzzzzzzzzzzzzzzzzz.partial", f"actors/{uid}/volumes.new"), 2):
+            with self.subTest(unfinished=unfinished):
+                self.verb("c1", "suspend")
+                self.daemon.stop()
+                partial = os.path.join(self.daemon.state_dir, unfinished)
+                os.mkdir(partial, 0o700)
+                self.disk.fill()
+                os.rename(self.disk.ballast, os.path.join(partial, "big"))
+                self.disk.fill()
+                self.daemon.start()
+                self.ready()
+                self.assertFalse(os.path.exists(partial))
+                self.assertEqual(self.count(), count)
 
 
 if __name__ == "__main__":
