@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{1000};
 constexpr std::chrono::milliseconds kShortest{10};
+// How often it is asked whether the directory is another one: what no event tells.
+constexpr std::chrono::nanoseconds kLook = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -47,12 +49,14 @@ async::Task<void> Catalog::State::watch() {
         co_await async::sleep_for(left);
         break;
       }
-      Status ready = co_await async::with_deadline<void>(left, "a change of the object files",
+      const std::chrono::nanoseconds limit = std::min(left, kLook);
+      Status ready = co_await async::with_deadline<void>(limit, "a change of the object files",
                                                          async::wait_readable(watcher.fd()));
-      if (!ready) {
+      if (ready) {
+        changed = watcher.drain();
+      } else if (ready.error().code() != Errc::DeadlineExceeded || watcher.moved()) {
         break;
       }
-      changed = watcher.drain();
     }
     if (changed) {
       // Editors write in several steps, and a burst of changes is one scan.

@@ -20,6 +20,16 @@ constexpr std::uint32_t kContent = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM 
                                    IN_ONLYDIR;
 constexpr std::uint32_t kEntries = IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_ONLYDIR;
 
+constexpr const char* kMissing = "missing";
+
+/// What a path leads to.
+std::string identity_of(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0
+             ? std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino)
+             : kMissing;
+}
+
 }  // namespace
 
 Watcher::Watcher(std::string directory) : directory_(std::move(directory)) {
@@ -31,10 +41,7 @@ Watcher::Watcher(std::string directory) : directory_(std::move(directory)) {
 }
 
 Status Watcher::arm() {
-  struct stat info{};
-  const bool exists = ::stat(directory_.c_str(), &info) == 0;
-  const std::string now =
-      exists ? std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino) : "missing";
+  const std::string now = identity_of(directory_);
   if (!stale_ && now == armed_) {
     return {};
   }
@@ -45,11 +52,15 @@ Status Watcher::arm() {
   armed_ = now;
   stale_ = false;
   parent_watch_ = ::inotify_add_watch(fd_.get(), parent_.c_str(), kEntries);
-  if (exists && ::inotify_add_watch(fd_.get(), directory_.c_str(), kContent) < 0) {
+  if (now != kMissing && ::inotify_add_watch(fd_.get(), directory_.c_str(), kContent) < 0) {
     stale_ = true;
     return fail(Error::from_errno("watching " + directory_, errno));
   }
   return {};
+}
+
+bool Watcher::moved() const {
+  return identity_of(directory_) != armed_;
 }
 
 bool Watcher::drain() {

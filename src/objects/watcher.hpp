@@ -19,6 +19,10 @@ class Watcher {
   /// -1 when nothing is watched.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
+  /// Whether the path leads elsewhere than when it was armed: something was mounted over it, or
+  /// taken away, which inotify does not tell.
+  [[nodiscard]] bool moved() const;
+
   /// Takes what is queued; true when some of it concerns the directory (an overflow does).
   [[nodiscard]] bool drain();
 

@@ -109,6 +109,28 @@ TEST_CASE("watch: a directory that is replaced or comes later is watched again")
   });
 }
 
+// As by a mount over it, for which a test would have to be root.
+TEST_CASE("watch: a path that leads elsewhere without an event is followed") {
+  Rig rig;
+  const std::string top = rig.dir.path();
+  fs::remove(top + "/etc");
+  fs::create_directories(top + "/one/etc");
+  fs::create_directories(top + "/two/etc");
+  fs::create_symlink("one", top + "/middle");
+  fs::create_symlink("middle/etc", top + "/etc");
+  write_file(top + "/two/etc/a.yaml", pool_yaml("a", "2Gi"));
+  watched(rig, [&](Catalog& catalog) -> async::Task<void> {
+    rig.write("a.yaml", pool_yaml("a", "1Gi"));
+    co_await until([&] { return catalog.find_pool("a") != nullptr; });
+    fs::create_symlink("two", top + "/middle.new");
+    fs::rename(top + "/middle.new", top + "/middle");
+    co_await until(
+        [&] { return catalog.find_pool("a")->spec().resources().limits().memory() == "2Gi"; });
+    rig.write("b.yaml", pool_yaml("b", "1Gi"));
+    co_await until([&] { return catalog.find_pool("b") != nullptr; });
+  });
+}
+
 TEST_CASE("watch: a tag is not resolved again until its file changes") {
   Rig rig;
   rig.write("a.yaml", template_yaml("t", ""));
