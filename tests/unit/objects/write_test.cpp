@@ -72,7 +72,7 @@ TEST_CASE("put: what is wrong is answered with all of it, and nothing is kept") 
     REQUIRE(unknown.error().code() == Errc::UnknownField);
     auto invalid = co_await put_template(
         *catalog, "t",
-        R"({"metadata":{"name":"u","atespace":"other"},"spec":{"sandboxClass":"gvisor","resources":{"limits":{"cpu":"1"}},
+        R"({"metadata":{"name":"u","atespace":"other"},"spec":{"sandboxClass":"gvisor","onHostReboot":"revert",
             "containers":[{"name":"a","image":"nginx"}]}})");
     REQUIRE(invalid.error().code() == Errc::InvalidValue);
     std::vector<std::string> fields;
@@ -80,7 +80,7 @@ TEST_CASE("put: what is wrong is answered with all of it, and nothing is kept") 
       fields.push_back(problem.field);
     }
     REQUIRE(fields == std::vector<std::string>{"metadata.name", "metadata.atespace",
-                                               "spec.resources", "spec.containers[0].image"});
+                                               "spec.onHostReboot", "spec.containers[0].image"});
     rig.sources->images.clear();
     auto no_image = co_await put_template(*catalog, "t", template_json("t"));
     REQUIRE(no_image.error().code() == Errc::ImageInvalid);
