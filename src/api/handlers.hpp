@@ -62,6 +62,10 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> proxy(Call& call);
 [[nodiscard]] async::Task<Status> tunnel(Call& call);
 
+// storage_routes.cpp
+[[nodiscard]] async::Task<Status> get_storage(Call& call);
+[[nodiscard]] async::Task<Status> collect_storage(Call& call);
+
 // log_route.cpp
 [[nodiscard]] async::Task<Status> get_logs(Call& call);
 
@@ -71,6 +75,7 @@ namespace ate::api {
 [[nodiscard]] async::Task<Status> list_actor_snapshots(Call& call);
 [[nodiscard]] async::Task<Status> list_snapshots(Call& call);
 [[nodiscard]] async::Task<Status> get_snapshot(Call& call);
+[[nodiscard]] async::Task<Status> patch_snapshot(Call& call);
 [[nodiscard]] async::Task<Status> delete_snapshot(Call& call);
 [[nodiscard]] async::Task<Status> verify_snapshot(Call& call);
 

@@ -26,10 +26,15 @@ namespace {
 
 Result<std::optional<std::string>> actor_filter(const Call& call) {
   const std::optional<std::string> name = call.query_value("actor");
+  ATE_ASSIGN(std::string space, call.atespace());
+  if (!name && call.query_value("atespace")) {
+    return fail(Error(Errc::Malformed,
+                      "operations are of the whole node: atespace only says whose actor= is meant")
+                    .with_field("atespace"));
+  }
   if (!name) {
     return std::optional<std::string>();
   }
-  ATE_ASSIGN(std::string space, call.atespace());
   ATE_ASSIGN(const Backend::Actor actor,
              call.backend().actor(engine::ActorKey{std::move(space), *name}));
   return std::optional<std::string>(actor->metadata().uid());

@@ -101,6 +101,10 @@ constexpr std::array kKinds{
                 "Idempotency-Key belongs to another request",
                 "The key was used within 24 hours for a request with another method, target, "
                 "If-Match or body. Nothing was done; a new request takes a new key."},
+    ProblemKind{Errc::SecretUnusable, "secret-unusable", 422, "Secret file cannot be used",
+                "A file that a template's env names by valueFrom is missing, outside of "
+                "spec.secretsDir, not a regular file, writable or readable by others, or too "
+                "large. `field` is its place in the template. What it holds is never shown."},
     ProblemKind{
         Errc::UpgradeRequired, "upgrade-required", 426, "Upgrade required",
         "A tunnel is no HTTP: ask for it with the headers `Connection: Upgrade` and "

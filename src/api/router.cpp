@@ -14,7 +14,7 @@ namespace {
 /// Marks routes that answer `not-yet-supported` whatever is asked.
 constexpr std::string_view kAnyQuery = "*";
 /// Parameters that may be repeated.
-constexpr std::array<std::string_view, 2> kRepeatable{"state", "label"};
+constexpr std::array<std::string_view, 3> kRepeatable{"state", "label", "tag"};
 
 constexpr std::array kRoutes{
     Route{"GET", "/healthz", "", Body::None, get_healthz},
@@ -43,7 +43,8 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/workers", "class pool limit pageToken", Body::None, list_workers},
     Route{"GET", "/v1/workers/{name}", "", Body::None, get_worker},
     Route{"GET", "/v1/capacity", "explain atespace", Body::None, get_capacity},
-    Route{"GET", "/v1/storage", kAnyQuery, Body::None, not_yet_supported},
+    Route{"GET", "/v1/storage", "", Body::None, get_storage},
+    Route{"POST", "/v1/storage/collect", "", Body::Json, collect_storage},
 
     Route{"GET", "/v1/actors", "atespace limit pageToken state template label", Body::None,
           list_actors},
@@ -62,12 +63,13 @@ constexpr std::array kRoutes{
     Route{"GET", "/v1/actors/{name}/stats", kAnyQuery, Body::None, not_yet_supported},
     Route{"GET", "/v1/actors/{name}/logs", "atespace tail follow stream container since source",
           Body::None, get_logs},
-    Route{"GET", "/v1/actors/{name}/snapshots", "atespace limit pageToken", Body::None,
+    Route{"GET", "/v1/actors/{name}/snapshots", "atespace tag limit pageToken", Body::None,
           list_actor_snapshots},
     Route{"POST", "/v1/actors/{name}/snapshots", "atespace", Body::Json, make_snapshot},
 
-    Route{"GET", "/v1/snapshots", "limit pageToken", Body::None, list_snapshots},
+    Route{"GET", "/v1/snapshots", "tag limit pageToken", Body::None, list_snapshots},
     Route{"GET", "/v1/snapshots/{id}", "", Body::None, get_snapshot},
+    Route{"PATCH", "/v1/snapshots/{id}", "", Body::Json, patch_snapshot},
     Route{"DELETE", "/v1/snapshots/{id}", "", Body::None, delete_snapshot},
     Route{"POST", "/v1/snapshots/{id}/verify", "", Body::None, verify_snapshot},
 

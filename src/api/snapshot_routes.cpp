@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "api/handlers.hpp"
 #include "api/paging.hpp"
 #include "ate/codec/codec.hpp"
@@ -9,6 +11,12 @@ namespace {
 
 async::Task<Status> reply_list(Call& call, std::vector<Backend::Snapshot> snapshots) {
   ATE_CO_ASSIGN(const PageRequest page, page_request(call));
+  const std::vector<std::string> tags = call.query_values("tag");
+  std::erase_if(snapshots, [&tags](const Backend::Snapshot& snapshot) {
+    const auto& own = snapshot->metadata().tags();
+    return std::ranges::any_of(
+        tags, [&own](const std::string& tag) { return std::ranges::find(own, tag) == own.end(); });
+  });
   std::string body = page_json(
       "SnapshotList", std::move(snapshots), page,
       [](const v1alpha1::Snapshot& snapshot) { return snapshot.id(); }, snapshot_json);
@@ -42,6 +50,20 @@ async::Task<Status> list_snapshots(Call& call) {
 async::Task<Status> get_snapshot(Call& call) {
   ATE_CO_ASSIGN(const Backend::Snapshot snapshot, call.backend().snapshot(call.param("id")));
   std::string body = snapshot_json(*snapshot);
+  Status sent = co_await call.reply_json(200, std::move(body));
+  co_return sent;
+}
+
+async::Task<Status> patch_snapshot(Call& call) {
+  std::string id = call.param("id");
+  std::string patch = std::move(call.request().body);
+  engine::Caller caller = call.caller();
+  auto patched =
+      co_await call.backend().patch_snapshot(std::move(id), std::move(patch), std::move(caller));
+  if (!patched) {
+    co_return fail(std::move(patched).error());
+  }
+  std::string body = snapshot_json(**patched);
   Status sent = co_await call.reply_json(200, std::move(body));
   co_return sent;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdint>
 
 #include "ate/util/log.hpp"
 
@@ -11,6 +12,7 @@ namespace ate::api {
 namespace {
 
 constexpr std::size_t kQuoteLimit = 100;
+constexpr std::size_t kSealBytes = 4;
 constexpr std::string_view kTokenPrefix = "ate1";
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
@@ -108,9 +110,26 @@ Result<Query> parse_query(std::string_view query) {
   return out;
 }
 
+namespace {
+
+/// FNV-1a: no secret, but what somebody made up or cut short is told from what we gave out.
+std::string seal_of(std::string_view key) {
+  std::uint32_t sum = 0x811c9dc5U;
+  for (const char c : key) {
+    sum = (sum ^ static_cast<unsigned char>(c)) * 0x01000193U;
+  }
+  std::string out;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    out += static_cast<char>((sum >> static_cast<unsigned>(shift)) & 0xffU);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string make_page_token(std::string_view key) {
   std::string out(kTokenPrefix);
-  for (const char c : key) {
+  for (const char c : std::string(key) + seal_of(key)) {
     const auto byte = static_cast<unsigned char>(c);
     out += kHexDigits[byte >> 4U];
     out += kHexDigits[byte & 0xfU];
@@ -133,6 +152,12 @@ Result<std::string> read_page_token(std::string_view token) {
       return fail(bad);
     }
     key += static_cast<char>(byte);
+  }
+  const std::size_t length = key.size() > kSealBytes ? key.size() - kSealBytes : 0;
+  const std::string seal = key.substr(length);
+  key.resize(length);
+  if (key.empty() || seal != seal_of(key)) {
+    return fail(bad);
   }
   return key;
 }

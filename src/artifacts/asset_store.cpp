@@ -225,4 +225,25 @@ Result<std::string> AssetStore::path_of(const std::string& digest) const {
   return path;
 }
 
+Result<std::vector<AssetStore::Listed>> AssetStore::list() const {
+  const std::string store = directory_ + "/sha256";
+  ATE_ASSIGN(const std::vector<std::string> names, os::list_dir(store));
+  std::vector<Listed> found;
+  for (const std::string& name : names) {
+    struct stat info{};
+    const std::string digest = std::string(kPrefix) + name;
+    if (image::is_sha256_digest(digest) && ::lstat((store + "/" + name).c_str(), &info) == 0) {
+      found.push_back({digest, info.st_size, std::int64_t{info.st_mtim.tv_sec} * 1000});
+    }
+  }
+  return found;
+}
+
+Status AssetStore::remove(const std::string& digest) {
+  if (!image::is_sha256_digest(digest)) {
+    return fail(Errc::AssetInvalid, "no digest of an asset: " + digest);
+  }
+  return os::remove_file(directory_ + "/sha256/" + digest.substr(kPrefix.size()));
+}
+
 }  // namespace ate::artifacts

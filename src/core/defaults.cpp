@@ -161,6 +161,17 @@ void apply_defaults(v1alpha1::NodeConfig& object) {
   fill(spec.mutable_network()->mutable_uplinks(), "198.19.0.0/16");
   fill(spec.mutable_network()->mutable_nft(), "/usr/sbin/nft");
   fill(spec.mutable_network()->mutable_resolv_conf(), "/etc/resolv.conf");
+  fill(spec.mutable_secrets_dir(), "/etc/ate/secrets");
+  v1alpha1::Retention& retention = *spec.mutable_retention();
+  if (!retention.has_operations()) {
+    retention.set_operations(10'000);
+  }
+  if (!retention.has_events()) {
+    retention.set_events(100'000);
+  }
+  fill(retention.mutable_operations_for(), "0s");
+  fill(retention.mutable_events_for(), "0s");
+  fill(retention.mutable_unreferenced_for(), "24h");
 }
 
 }  // namespace ate::core

@@ -143,6 +143,26 @@ void sizing(Checker& check, const v1alpha1::NodeConfigSpec& spec) {
   }
 }
 
+void retention(Checker& check, const v1alpha1::Retention& retention) {
+  constexpr auto kLongest = std::chrono::hours(24 * 3650);
+  constexpr std::int64_t kMost = 10'000'000;
+  if (retention.has_operations()) {
+    check.range("spec.retention.operations", retention.operations(), 100, kMost);
+  }
+  if (retention.has_events()) {
+    check.range("spec.retention.events", retention.events(), 100, kMost);
+  }
+  const std::pair<const char*, const std::string*> times[] = {
+      {"spec.retention.operationsFor", &retention.operations_for()},
+      {"spec.retention.eventsFor", &retention.events_for()},
+      {"spec.retention.unreferencedFor", &retention.unreferenced_for()}};
+  for (const auto& [path, text] : times) {
+    if (!text->empty()) {
+      check.duration(path, *text, 0ms, kLongest);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Problem> validate(const v1alpha1::NodeConfig& object) {
@@ -170,6 +190,13 @@ std::vector<Problem> validate(const v1alpha1::NodeConfig& object) {
   if (!spec.disk_reserve().empty()) {
     check.bytes("spec.diskReserve", spec.disk_reserve(), 0, 1LL << 50);
   }
+  if (!spec.storage_budget().empty()) {
+    check.bytes("spec.storageBudget", spec.storage_budget(), 1LL << 20, 1LL << 50);
+  }
+  if (!spec.secrets_dir().empty()) {
+    check.clean_path("spec.secretsDir", spec.secrets_dir());
+  }
+  retention(check, spec.retention());
   return check.take();
 }
 

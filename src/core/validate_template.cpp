@@ -209,7 +209,6 @@ class TemplateChecker {
       }
       if (variable.has_value_from()) {
         check_.clean_path(item + ".valueFrom.file", variable.value_from().file());
-        check_.not_yet(item + ".valueFrom", "values from files");
       }
     }
   }
@@ -321,6 +320,12 @@ class TemplateChecker {
   void policies() {
     scope("spec.snapshots.onPause", spec_.snapshots().on_pause());
     scope("spec.snapshots.onSuspend", spec_.snapshots().on_suspend());
+    if (spec_.snapshots().has_keep_last()) {
+      check_.range("spec.snapshots.keepLast", spec_.snapshots().keep_last(), 0, 100'000);
+    }
+    if (!spec_.snapshots().keep_for().empty()) {
+      check_.duration("spec.snapshots.keepFor", spec_.snapshots().keep_for(), 1min, 24h * 3650);
+    }
     if (spec_.has_idle()) {
       check_.idle("spec.idle", spec_.idle());
     }

@@ -203,6 +203,19 @@ async::Task<Status> ServiceBackend::remove_snapshot(std::string id, engine::Call
   return engine_.remove_snapshot(std::move(id), std::move(caller));
 }
 
+async::Task<Result<ServiceBackend::Snapshot>> ServiceBackend::patch_snapshot(
+    std::string id, std::string patch, engine::Caller caller) {
+  return engine_.patch_snapshot(std::move(id), std::move(patch), std::move(caller));
+}
+
+async::Task<Result<ServiceBackend::StorageReport>> ServiceBackend::storage() {
+  return node_.storage();
+}
+
+async::Task<Result<ServiceBackend::Collected>> ServiceBackend::collect(bool dry_run) {
+  return node_.collect(dry_run);
+}
+
 std::vector<ServiceBackend::Worker> ServiceBackend::workers() const {
   return engine_.workers();
 }

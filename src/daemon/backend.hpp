@@ -15,6 +15,8 @@ class ServiceBackend final : public api::Backend {
     std::string enforcement;                                 // required | off
     std::function<std::vector<api::Check>()> checks;         // beside the engine's
     std::function<void(v1alpha1::SandboxConfig&)> annotate;  // fills in the self-test's state
+    std::function<async::Task<Result<api::Backend::StorageReport>>()> storage;
+    std::function<async::Task<Result<api::Backend::Collected>>(bool dry_run)> collect;
   };
 
   ServiceBackend(engine::Engine& engine, objects::Catalog& catalog, store::Store& store,
@@ -64,6 +66,10 @@ class ServiceBackend final : public api::Backend {
   [[nodiscard]] Result<Snapshot> snapshot(const std::string& id) const override;
   [[nodiscard]] async::Task<Status> verify_snapshot(std::string id) override;
   [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, engine::Caller caller) override;
+  [[nodiscard]] async::Task<Result<Snapshot>> patch_snapshot(std::string id, std::string patch,
+                                                             engine::Caller caller) override;
+  [[nodiscard]] async::Task<Result<StorageReport>> storage() override;
+  [[nodiscard]] async::Task<Result<Collected>> collect(bool dry_run) override;
   [[nodiscard]] std::vector<Worker> workers() const override;
   [[nodiscard]] v1alpha1::Capacity capacity(
       const v1alpha1::ActorTemplate* blueprint) const override;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ate/api/api.hpp"
@@ -21,6 +22,7 @@
 #include "ate/v1alpha1/objects.pb.h"
 #include "daemon/backend.hpp"
 #include "daemon/selftests.hpp"
+#include "daemon/storage.hpp"
 #include "daemon/version.hpp"
 #include "daemon/worker_groups.hpp"
 
@@ -61,6 +63,11 @@ engine::Options engine_options(const core::Paths& paths, const Config& config, c
   engine::Options out;
   out.operation_wait = config.operation_wait;
   out.boot_id = host.boot_id;
+  out.secrets_dir = config.secrets_dir;
+  out.keep_operations = config.keep_operations;
+  out.keep_events = config.keep_events;
+  out.keep_operations_for = config.keep_operations_for;
+  out.keep_events_for = config.keep_events_for;
   out.enforcement = config.enforcement;
   out.cgroup_root = host.cgroup_root;
   out.gvisor_overhead = config.gvisor_overhead;
@@ -115,6 +122,16 @@ artifacts::SnapshotStore::Options snapshot_options(const core::Paths& paths, con
   artifacts::SnapshotStore::Options out;
   out.directory = paths.snapshots();
   out.reserve_bytes = config.disk_reserve_bytes;
+  return out;
+}
+
+Storage::Options storage_options(const Config& config) {
+  Storage::Options out;
+  out.unreferenced_for = config.unreferenced_for;
+  out.budget_bytes = config.storage_budget_bytes;
+  out.reserve_bytes = config.disk_reserve_bytes;
+  out.period = std::clamp<std::chrono::milliseconds>(
+      config.unreferenced_for / 4, std::chrono::seconds(1), std::chrono::minutes(1));
   return out;
 }
 
@@ -181,6 +198,8 @@ struct Daemon::State {
                logger, engine_options(paths, node, host, *groups)),
         references(engine),
         selftests(catalog, {{"gvisor", gvisor.get()}}, logger),
+        storage(loop, engine, catalog, images, assets, snapshots, paths, clock, logger,
+                storage_options(node)),
         backend(engine, catalog, *store, paths, backend_node()),
         api(loop, backend, clock, logger, api_options()),
         server(
@@ -223,6 +242,7 @@ struct Daemon::State {
   engine::Engine engine;
   EngineReferences references;
   SelfTests selftests;
+  Storage storage;
   ServiceBackend backend;
   api::Api api;
   http::Server server;
@@ -234,6 +254,8 @@ ServiceBackend::Node Daemon::State::backend_node() {
   ServiceBackend::Node node;
   node.enforcement = config.enforcement ? "required" : "off";
   node.checks = [this] { return checks(); };
+  node.storage = [this] { return storage.report(); };
+  node.collect = [this](bool dry_run) { return storage.collect(dry_run); };
   node.annotate = [this](v1alpha1::SandboxConfig& shown) { selftests.annotate(shown); };
   return node;
 }
@@ -292,6 +314,7 @@ async::Task<void> Daemon::State::start_up() {
   background.spawn("housekeeping", engine.housekeeping());
   background.spawn("golden", engine.goldens());
   background.spawn("log-bounds", engine.bound_logs());
+  background.spawn("storage", storage.run());
   background.spawn("watch", catalog.watch());
   background.spawn("dns", egress.serve_dns());
   background.spawn("dns time", egress.time_dns());

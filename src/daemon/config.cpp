@@ -100,6 +100,15 @@ Result<Config> load_config(const CommandLine& command_line) {
   out.cgroup_root = spec.cgroup_root();
   ATE_ASSIGN(out.operation_wait, core::parse_duration(spec.operation_wait()));
   ATE_ASSIGN(out.disk_reserve_bytes, core::parse_bytes(spec.disk_reserve()));
+  out.secrets_dir = spec.secrets_dir();
+  out.keep_operations = static_cast<std::size_t>(spec.retention().operations());
+  out.keep_events = static_cast<std::size_t>(spec.retention().events());
+  ATE_ASSIGN(out.keep_operations_for, core::parse_duration(spec.retention().operations_for()));
+  ATE_ASSIGN(out.keep_events_for, core::parse_duration(spec.retention().events_for()));
+  ATE_ASSIGN(out.unreferenced_for, core::parse_duration(spec.retention().unreferenced_for()));
+  if (!spec.storage_budget().empty()) {
+    ATE_ASSIGN(out.storage_budget_bytes, core::parse_bytes(spec.storage_budget()));
+  }
   ATE_ASSIGN(out.gvisor_overhead, overhead(spec.overhead().gvisor()));
   ATE_ASSIGN(out.uplinks, network(spec.network().uplinks()));
   for (const std::string& text : spec.network().blocked()) {

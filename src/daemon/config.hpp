@@ -37,6 +37,13 @@ struct Config {
   core::Overcommit overcommit;
   std::int64_t host_reserve_bytes = 0;
   bool require_actor_limits = false;
+  std::string secrets_dir;
+  std::size_t keep_operations = 0;
+  std::size_t keep_events = 0;
+  std::chrono::milliseconds keep_operations_for{0};
+  std::chrono::milliseconds keep_events_for{0};
+  std::chrono::milliseconds unreferenced_for{0};
+  std::int64_t storage_budget_bytes = 0;  // 0 = none
   std::string text;  // the whole NodeConfig, defaults filled in, as indented JSON (which is YAML)
 };
 

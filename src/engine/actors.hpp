@@ -35,6 +35,7 @@ struct Guest {
   runtime::WorkerLimits limits;
   std::int64_t overhead_bytes = 0;
   std::map<std::string, std::string> images;  // container -> manifest digest
+  std::set<std::string> assets;               // digests of the binaries that it runs on
   std::optional<runtime::SandboxExit> exit;
   async::Event ended;
   bool destroying = false;  // its end is ours

@@ -244,6 +244,7 @@ async::Task<Result<std::unique_ptr<runtime::Sandbox>>> Engine::State::launch_san
     if (!start->config->spec().gvisor().platform().empty()) {
       plan.options["platform"] = start->config->spec().gvisor().platform();
     }
+    plan.secrets_dir = settings.secrets_dir;
     co_return co_await start->runtime->boot(std::move(plan), start->reserved, *run);
   }
   runtime::RestorePlan plan;

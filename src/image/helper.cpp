@@ -51,16 +51,26 @@ Result<HelperReply> serve() {
   ATE_ASSIGN(Confined confined, confine(std::move(wanted)));
   static_cast<void>(failpoint("image-helper-confined"));
 
+  HelperReply reply;
+  reply.digest = request.digest;
+  if (request.transport == Reference::Transport::DockerArchive) {
+    ATE_ASSIGN(const std::unique_ptr<Layout> layout, open_archive(confined.source.get()));
+    if (!request.unpack) {
+      ATE_ASSIGN(reply.digest, resolve_docker(*layout, request.tag));
+      return reply;
+    }
+    ATE_ASSIGN(reply.report,
+               unpack_docker(*layout, request.digest, std::move(confined.destination)));
+    return reply;
+  }
   ATE_ASSIGN(const std::unique_ptr<Layout> layout,
              request.transport == Reference::Transport::OciArchive
                  ? open_archive_layout(confined.source.get())
                  : open_directory_layout(confined.source.get()));
-  HelperReply reply;
   if (!request.unpack) {
     ATE_ASSIGN(reply.digest, resolve_digest(*layout, request.tag));
     return reply;
   }
-  reply.digest = request.digest;
   ATE_ASSIGN(reply.report, unpack_image(*layout, request.digest, std::move(confined.destination)));
   return reply;
 }

@@ -65,7 +65,7 @@ std::string show(const std::string& path) {
 }
 
 Result<UniqueFd> open_source(const Reference& reference) {
-  const bool archive = reference.transport == Reference::Transport::OciArchive;
+  const bool archive = reference.transport != Reference::Transport::OciDirectory;
   // O_NONBLOCK: a FIFO must not hold us up. Symlinks are the operator's own, so they are followed.
   UniqueFd source(::open(reference.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
                                                      (archive ? 0 : O_DIRECTORY)));

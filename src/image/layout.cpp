@@ -65,7 +65,10 @@ class ArchiveLayout final : public Layout {
   explicit ArchiveLayout(int file) : file_(file) {}
 
   Result<FileSpan> open(const std::string& name) override {
-    const auto found = files_.find(name);
+    auto found = files_.find(name);
+    if (const auto link = links_.find(name); found == files_.end() && link != links_.end()) {
+      found = files_.find(link->second);
+    }
     if (found == files_.end()) {
       return fail(Errc::NotFound, "'" + name + "' is missing");
     }
@@ -142,6 +145,11 @@ class ArchiveLayout final : public Layout {
         return {};
       }
       place = found->second;
+    } else if (entry.type == EntryType::Symlink) {
+      // docker save writes a layer that two images share as a link to the first. Only ever a name
+      // in this archive: nothing of the host is looked at.
+      links_.try_emplace(name, target_of(parts, entry.link));
+      return {};
     } else if (entry.type != EntryType::Regular || entry.sparse) {
       return {};
     }
@@ -151,8 +159,34 @@ class ArchiveLayout final : public Layout {
     return {};
   }
 
+  /// What the link `parts` means, by names alone; "" when it leads out of the archive.
+  static std::string target_of(std::vector<std::string> parts, std::string_view link) {
+    parts.pop_back();
+    if (link.starts_with('/')) {
+      return {};
+    }
+    while (!link.empty()) {
+      const std::string_view part = link.substr(0, link.find('/'));
+      link.remove_prefix(std::min(link.size(), part.size() + 1));
+      if (part == ".." && parts.empty()) {
+        return {};
+      }
+      if (part == "..") {
+        parts.pop_back();
+      } else if (!part.empty() && part != ".") {
+        parts.emplace_back(part);
+      }
+    }
+    std::string name;
+    for (const std::string& part : parts) {
+      name += (name.empty() ? "" : "/") + part;
+    }
+    return name;
+  }
+
   int file_;
   std::unordered_map<std::string, Place> files_;
+  std::unordered_map<std::string, std::string> links_;  // symlink -> the name that it means
 };
 
 Result<std::string> read_span(const FileSpan& span, const std::string& name) {
@@ -175,8 +209,8 @@ Status check_layout_version(Layout& layout) {
   if (!text && text.error().code() == Errc::NotFound) {
     if (layout.open("manifest.json")) {
       return invalid(
-          "this is a docker archive, not an OCI image layout; convert it with `skopeo "
-          "copy docker-archive:in.tar oci-archive:out.tar`");
+          "this is a docker archive, not an OCI image layout: write docker-archive: instead of "
+          "oci-archive:");
     }
     return invalid("this is not an OCI image layout: it has no file 'oci-layout'");
   }
@@ -237,9 +271,14 @@ Result<std::unique_ptr<Layout>> open_directory_layout(int directory) {
   return layout;
 }
 
-Result<std::unique_ptr<Layout>> open_archive_layout(int file) {
+Result<std::unique_ptr<Layout>> open_archive(int file) {
   auto layout = std::make_unique<ArchiveLayout>(file);
   ATE_TRY(layout->index());
+  return layout;
+}
+
+Result<std::unique_ptr<Layout>> open_archive_layout(int file) {
+  ATE_ASSIGN(std::unique_ptr<Layout> layout, open_archive(file));
   ATE_TRY(check_layout_version(*layout));
   return layout;
 }

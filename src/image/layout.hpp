@@ -46,6 +46,9 @@ class Layout {
 /// `file` must stay open.
 [[nodiscard]] Result<std::unique_ptr<Layout>> open_archive_layout(int file);
 
+/// Any uncompressed tar of files, without a look at what it holds.
+[[nodiscard]] Result<std::unique_ptr<Layout>> open_archive(int file);
+
 /// `blobs/sha256/<hex>` of a checked digest.
 [[nodiscard]] std::string blob_path(const std::string& digest);
 

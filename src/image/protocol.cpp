@@ -63,10 +63,9 @@ void write_unpacked(core::JsonObject& out, const HelperReply& reply) {
 }
 
 std::string write_request(const HelperRequest& request) {
-  const bool archive = request.transport == Reference::Transport::OciArchive;
   core::JsonObject out;
   out.boolean("unpack", request.unpack)
-      .boolean("archive", archive)
+      .number("transport", static_cast<std::int64_t>(request.transport))
       .text("tag", request.tag)
       .text("digest", request.digest)
       .number("cpuSeconds", request.cpu_seconds);
@@ -81,8 +80,11 @@ Result<HelperRequest> parse_request(std::string_view document) {
     return member != nullptr && member->as_bool().value_or(false);
   };
   request.unpack = flag("unpack");
-  request.transport =
-      flag("archive") ? Reference::Transport::OciArchive : Reference::Transport::OciDirectory;
+  const std::uint64_t transport = number(value, "transport");
+  if (transport > static_cast<std::uint64_t>(Reference::Transport::DockerArchive)) {
+    return nonsense("no transport of that number");
+  }
+  request.transport = static_cast<Reference::Transport>(transport);
   request.tag = text(value, "tag");
   request.digest = text(value, "digest");
   request.cpu_seconds = number(value, "cpuSeconds");

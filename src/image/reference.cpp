@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,8 +13,20 @@ namespace ate::image {
 namespace {
 
 constexpr std::string_view kUse =
-    "use oci:/path[:tag] or oci-archive:/path.tar[:tag], made by examples/make-oci or by "
+    "use oci:/path[:tag], oci-archive:/path.tar[:tag] or docker-archive:/path.tar[:tag], made by "
+    "examples/make-oci or by "
     "`skopeo copy <source> oci-archive:/path.tar:tag`";
+
+struct TransportName {
+  std::string_view name;
+  Reference::Transport transport;
+};
+
+constexpr std::array kTransports = {
+    TransportName{"oci", Reference::Transport::OciDirectory},
+    TransportName{"oci-archive", Reference::Transport::OciArchive},
+    TransportName{"docker-archive", Reference::Transport::DockerArchive},
+};
 
 std::string quoted(const std::string& text) {
   return "'" + escape_text(text, 200) + "'";
@@ -48,22 +61,22 @@ Status check_path(const std::string& text, const std::string& path) {
 
 }  // namespace
 
+std::string_view transport_name(Reference::Transport transport) {
+  return std::ranges::find(kTransports, transport, &TransportName::transport)->name;
+}
+
 Result<Reference> parse_reference(const std::string& text) {
   if (text.empty()) {
     return fail(Errc::InvalidValue, "image is empty; " + std::string(kUse));
   }
   Reference reference;
   std::string rest;
-  if (text.starts_with("oci:")) {
-    rest = text.substr(4);
-  } else if (text.starts_with("oci-archive:")) {
-    reference.transport = Reference::Transport::OciArchive;
-    rest = text.substr(12);
-  } else if (text.starts_with("docker-archive:")) {
-    return fail(Errc::NotYetSupported,
-                quoted(text) +
-                    ": docker-archive is not yet supported; convert it with `skopeo copy "
-                    "docker-archive:/in.tar oci-archive:/out.tar` and use oci-archive:/out.tar");
+  const auto known = std::ranges::find_if(kTransports, [&text](const TransportName& each) {
+    return text.starts_with(std::string(each.name) + ":");
+  });
+  if (known != kTransports.end()) {
+    reference.transport = known->transport;
+    rest = text.substr(known->name.size() + 1);
   } else if (text.starts_with('/') || text.starts_with('.')) {
     return fail(Errc::InvalidValue, quoted(text) + " names no transport; " + std::string(kUse));
   } else {

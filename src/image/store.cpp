@@ -11,6 +11,7 @@
 #include "ate/image/digest.hpp"
 #include "ate/image/image.hpp"
 #include "ate/os/fs.hpp"
+#include "ate/util/failpoint.hpp"
 #include "ate/util/scope_exit.hpp"
 #include "image/helper_run.hpp"
 #include "image/limits.hpp"
@@ -21,8 +22,7 @@ namespace ate::image {
 namespace {
 
 std::string name_of(const Reference& reference) {
-  const bool archive = reference.transport == Reference::Transport::OciArchive;
-  return std::string(archive ? "oci-archive:" : "oci:") + reference.path +
+  return std::string(transport_name(reference.transport)) + ":" + reference.path +
          (reference.tag.empty() ? "" : ":" + reference.tag);
 }
 
@@ -270,6 +270,31 @@ async::Task<Result<Unpacked>> Store::ensure(Reference reference, std::string dig
 
 std::optional<Unpacked> Store::find(const std::string& digest) {
   return state_->find(digest);
+}
+
+async::Task<Result<std::vector<Store::Listed>>> Store::list() {
+  const std::shared_ptr<State> state = state_;
+  auto look = [state]() { return list_images(state->options.directory); };
+  Result<std::vector<Listed>> found = co_await async::run_blocking(state->context, std::move(look));
+  co_return found;
+}
+
+async::Task<Status> Store::remove(std::string digest) {
+  const std::shared_ptr<State> state = state_;
+  if (!is_sha256_digest(digest) || state->flights.contains(digest)) {
+    co_return fail(Errc::InUse, "image " + digest + " is being unpacked");
+  }
+  state->known.erase(digest);
+  ATE_CO_ASSIGN(std::string aside, set_aside(state->options.directory, digest));
+  if (aside.empty()) {
+    co_return Status();
+  }
+  if (failpoint("image-remove-after-rename")) {
+    co_return fail(Errc::Internal, "failpoint image-remove-after-rename");
+  }
+  auto unlink = [aside]() { return os::remove_tree(aside); };
+  Status gone = co_await async::run_blocking(state->context, std::move(unlink));
+  co_return gone;
 }
 
 }  // namespace ate::image

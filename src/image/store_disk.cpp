@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include "ate/image/digest.hpp"
@@ -133,6 +134,42 @@ Status prepare_store(const std::string& store) {
     }
   }
   return {};
+}
+
+Result<std::vector<Store::Listed>> list_images(const std::string& store) {
+  ATE_ASSIGN(const std::vector<std::string> names, os::list_dir(store + "/sha256"));
+  std::vector<Store::Listed> found;
+  for (const std::string& name : names) {
+    const std::string digest = "sha256:" + name;
+    const std::string directory = store + "/sha256/" + name;
+    struct stat info{};
+    if (!is_sha256_digest(digest) || ::lstat(directory.c_str(), &info) != 0) {
+      continue;
+    }
+    Store::Listed item;
+    item.digest = digest;
+    item.made_ms = std::int64_t{info.st_mtim.tv_sec} * 1000;
+    const Result<std::string> text = os::read_file(directory + "/config.json", kMaxReplyBytes);
+    const Result<core::JsonValue> value =
+        text ? parse_json(*text) : Result<core::JsonValue>(fail(text.error()));
+    const core::JsonValue* bytes = value ? value->find("storedBytes") : nullptr;
+    item.bytes = bytes == nullptr ? 0 : bytes->as_integer().value_or(0);
+    found.push_back(std::move(item));
+  }
+  return found;
+}
+
+Result<std::string> set_aside(const std::string& store, const std::string& digest) {
+  const std::string directory = image_directory(store, digest);
+  if (!os::exists(directory)) {
+    return std::string();
+  }
+  std::string aside = temporary_path(store);
+  // Not durable: after a crash the image is there again, and goes the next time.
+  if (::rename(directory.c_str(), aside.c_str()) != 0) {
+    return fail(Error::from_errno("renaming " + directory, errno));
+  }
+  return aside;
 }
 
 }  // namespace ate::image

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "image/helper_run.hpp"
 
@@ -29,5 +30,11 @@ namespace ate::image {
 
 /// Makes the directories and removes every .tmp-*.
 [[nodiscard]] Status prepare_store(const std::string& store);
+
+/// Whole images of the store.
+[[nodiscard]] Result<std::vector<Store::Listed>> list_images(const std::string& store);
+/// Renames the image aside, where prepare_store finds it too; the new path, "" when it is not
+/// there.
+[[nodiscard]] Result<std::string> set_aside(const std::string& store, const std::string& digest);
 
 }  // namespace ate::image

@@ -9,6 +9,7 @@
 
 #include "ate/os/fs.hpp"
 #include "ate/util/failpoint.hpp"
+#include "image/layers.hpp"
 #include "image/limits.hpp"
 #include "image/oci.hpp"
 #include "image/tar.hpp"
@@ -49,10 +50,7 @@ Status apply_entries(TarReader& reader, Tree& tree) {
   }
 }
 
-// A wrong digest explains every other error of a layer, so it is what the caller is told: when the
-// tar or the compression looks damaged, the rest of the blob is still hashed.
-Status apply_layer(Layout& layout, const Layer& layer, const std::string& diff_id, Tree& tree,
-                   std::uint64_t& stream_left) {
+Result<LayerStream> open_layer(Layout& layout, const Layer& layer, const std::string& diff_id) {
   const std::string& digest = layer.blob.digest;
   Result<FileSpan> span = layout.open(blob_path(digest));
   if (!span && span.error().code() == Errc::NotFound) {
@@ -67,7 +65,13 @@ Status apply_layer(Layout& layout, const Layer& layer, const std::string& diff_i
                                         " bytes, expected " + std::to_string(layer.blob.size) +
                                         ": the image is damaged or was replaced");
   }
-  FileRange range(span->fd, span->offset, span->size);
+  return LayerStream{std::move(*span), layer.compression, digest, digest, diff_id};
+}
+
+// A wrong digest explains every other error of a layer, so it is what the caller is told: when the
+// tar or the compression looks damaged, the rest of the blob is still hashed.
+Status apply_layer(const LayerStream& layer, Tree& tree, std::uint64_t& stream_left) {
+  FileRange range(layer.span.fd, layer.span.offset, layer.span.size);
   HashingSource compressed(range);
   const std::unique_ptr<ByteSource> plain = make_decompressor(compressed, layer.compression);
   BoundedSource bounded(*plain, stream_left);
@@ -75,24 +79,26 @@ Status apply_layer(Layout& layout, const Layer& layer, const std::string& diff_i
   TarReader reader(uncompressed);
   Status applied = apply_entries(reader, tree);
   if (applied) {
-    applied = uncompressed.verify(diff_id, "the content of blob " + digest);
+    applied =
+        uncompressed.verify(layer.diff_id, std::string("the content of ") +
+                                               (layer.digest.empty() ? "" : "blob ") + layer.label);
   }
-  if (applied || applied.error().code() == Errc::ImageInvalid) {
-    ATE_TRY(compressed.verify(digest, "blob " + digest));
+  if (!layer.digest.empty() && (applied || applied.error().code() == Errc::ImageInvalid)) {
+    ATE_TRY(compressed.verify(layer.digest, "blob " + layer.digest));
   }
   if (!applied) {
-    return fail(std::move(applied).error().context("layer " + digest));
+    return fail(std::move(applied).error().context("layer " + layer.label));
   }
   return {};
 }
 
-std::uint64_t stored_limit(const Manifest& manifest) {
+std::uint64_t stored_limit(const std::vector<LayerStream>& layers) {
   std::uint64_t limit = kStoredSlack;
-  for (const Layer& layer : manifest.layers) {
-    if (layer.blob.size > kMaxStoredBytes) {
+  for (const LayerStream& layer : layers) {
+    if (layer.span.size > kMaxStoredBytes) {
       return kMaxStoredBytes;
     }
-    limit = std::min(kMaxStoredBytes, limit + layer.blob.size * kStoredRatio);
+    limit = std::min(kMaxStoredBytes, limit + layer.span.size * kStoredRatio);
   }
   return limit;
 }
@@ -155,10 +161,20 @@ Result<UnpackReport> unpack_image(Layout& layout, const std::string& digest, Uni
                                         " layers, the config names " +
                                         std::to_string(config.diff_ids.size()));
   }
-  Tree tree(std::move(root), TreeLimits{kMaxEntries, stored_limit(*manifest)});
-  std::uint64_t stream_left = kMaxStreamBytes;
+  std::vector<LayerStream> layers;
   for (std::size_t i = 0; i < manifest->layers.size(); ++i) {
-    ATE_TRY(apply_layer(layout, manifest->layers[i], config.diff_ids[i], tree, stream_left));
+    ATE_ASSIGN(LayerStream layer, open_layer(layout, manifest->layers[i], config.diff_ids[i]));
+    layers.push_back(std::move(layer));
+  }
+  return unpack_layers(layers, std::move(config.process), std::move(root));
+}
+
+Result<UnpackReport> unpack_layers(const std::vector<LayerStream>& layers, Config process,
+                                   UniqueFd root) {
+  Tree tree(std::move(root), TreeLimits{kMaxEntries, stored_limit(layers)});
+  std::uint64_t stream_left = kMaxStreamBytes;
+  for (const LayerStream& layer : layers) {
+    ATE_TRY(apply_layer(layer, tree, stream_left));
     static_cast<void>(failpoint("image-helper-layer"));
   }
   ATE_ASSIGN(const std::vector<std::string> names, os::list_dir_at(tree.root(), "the root"));
@@ -170,7 +186,7 @@ Result<UnpackReport> unpack_image(Layout& layout, const std::string& digest, Uni
     return fail(Error::from_errno("writing the image to disk", errno));
   }
   UnpackReport report;
-  report.config = std::move(config.process);
+  report.config = std::move(process);
   report.entries = tree.entries();
   report.stored_bytes = tree.stored_bytes();
   report.skipped_devices = tree.skipped_devices();

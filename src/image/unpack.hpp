@@ -24,4 +24,12 @@ struct UnpackReport {
 [[nodiscard]] Result<UnpackReport> unpack_image(Layout& layout, const std::string& digest,
                                                 UniqueFd root);
 
+// docker.cpp: the same for an archive of `docker save`. Its digest is that of the image's config,
+// which binds the layers by their diff_ids; the archive itself names no other.
+
+/// The one image that `tag` (`name:tag`, or `name`) means; "" when there is only one.
+[[nodiscard]] Result<std::string> resolve_docker(Layout& layout, const std::string& tag);
+[[nodiscard]] Result<UnpackReport> unpack_docker(Layout& layout, const std::string& digest,
+                                                 UniqueFd root);
+
 }  // namespace ate::image

@@ -116,6 +116,14 @@ std::vector<ObjectPtr> Book::list(Kind kind, const std::string& atespace) const 
   return out;
 }
 
+void Book::visit(const std::function<void(const ObjectPtr&)>& visit) const {
+  for (const auto& [key, entry] : entries_) {
+    for (const auto& [generation, version] : entry.versions) {
+      visit(version.object);
+    }
+  }
+}
+
 std::vector<Key> Book::keys() const {
   std::vector<Key> out;
   for (const auto& [key, entry] : entries_) {

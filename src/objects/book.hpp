@@ -61,6 +61,8 @@ class Book {
   /// In order of atespace and name; `atespace` "" = all.
   [[nodiscard]] std::vector<ObjectPtr> list(Kind kind, const std::string& atespace) const;
   [[nodiscard]] std::vector<Key> keys() const;
+  /// Every version there is, in force or not.
+  void visit(const std::function<void(const ObjectPtr&)>& visit) const;
 
   /// nullopt when the object is in force already, from the same source: then no stamp is made.
   /// `candidate` carries its pins in its status.

@@ -146,6 +146,22 @@ async::Task<Result<std::vector<std::pair<std::string, image::Unpacked>>>> Catalo
   co_return out;
 }
 
+Catalog::Pins Catalog::pins() const {
+  Pins pins;
+  state_->book.visit([&pins](const ObjectPtr& object) {
+    if (const auto* source = dynamic_cast<const v1alpha1::ActorTemplate*>(object.get())) {
+      for (const v1alpha1::ImageStatus& image : source->status().images()) {
+        pins.images.insert(image.digest());
+      }
+    } else if (const auto* config = dynamic_cast<const v1alpha1::SandboxConfig*>(object.get())) {
+      for (const auto& [name, digest] : config->status().pinned()) {
+        pins.assets.insert(digest);
+      }
+    }
+  });
+  return pins;
+}
+
 std::vector<Catalog::FileStatus> Catalog::files() const {
   return state_->statuses;
 }

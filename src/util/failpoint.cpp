@@ -64,6 +64,7 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "golden-after-trial",
     "golden-after-commit",
     "snapshot-gc",
+    "image-remove-after-rename",
     "reconcile-after-purge",
     "reconcile-after-commit",
     "gvisor-record",

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "asset-before-rename": START,
     "reconcile-after-purge": START,
     "reconcile-after-commit": START,
+    "image-remove-after-rename": "test_retention.py",
     "idempotency-after-reserve": "test_idempotency.py",
     "idempotency-before-keep": "test_idempotency.py",
     # Of no actor that anybody made.

@@ -96,6 +96,45 @@ class Backend {
   [[nodiscard]] virtual v1alpha1::Capacity capacity(
       const v1alpha1::ActorTemplate* blueprint) const = 0;
 
+  [[nodiscard]] virtual async::Task<Result<Snapshot>> patch_snapshot(std::string id,
+                                                                     std::string patch,
+                                                                     engine::Caller caller) = 0;
+
+  // Storage.
+  struct StoragePart {
+    std::string name;  // images, snapshots, assets, actors, logs, store
+    std::int64_t count = 0;
+    std::int64_t logical_bytes = 0;  // sizes of the files
+    std::int64_t allocated_bytes =
+        0;  // blocks that they take; what holes and sharing save is not in it
+  };
+
+  struct StorageItem {
+    std::string kind;  // image | asset | snapshot
+    std::string id;
+    std::int64_t bytes = 0;
+    std::string reason;
+  };
+
+  struct StorageReport {
+    std::vector<StoragePart> parts;
+    std::int64_t free_bytes = 0;
+    std::int64_t reserve_bytes = 0;
+    std::int64_t budget_bytes = 0;  // 0 = none
+    std::int64_t used_bytes = 0;    // of what the budget is about
+    std::vector<StorageItem> collectable;
+    std::string blocked;  // why some are not looked at now
+  };
+
+  struct Collected {
+    std::vector<StorageItem> items;
+    std::int64_t bytes = 0;
+    std::string blocked;
+  };
+
+  [[nodiscard]] virtual async::Task<Result<StorageReport>> storage() = 0;
+  [[nodiscard]] virtual async::Task<Result<Collected>> collect(bool dry_run) = 0;
+
   // Journal.
   using Operation = std::shared_ptr<const v1alpha1::Operation>;
   using Event = std::shared_ptr<const v1alpha1::Event>;

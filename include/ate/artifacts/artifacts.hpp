@@ -34,6 +34,16 @@ class AssetStore {
   /// Path of an asset that is there; AssetInvalid when it is missing.
   [[nodiscard]] Result<std::string> path_of(const std::string& digest) const;
 
+  struct Listed {
+    std::string digest;
+    std::int64_t bytes = 0;
+    std::int64_t made_ms = 0;  // wall clock
+  };
+
+  [[nodiscard]] Result<std::vector<Listed>> list() const;
+  /// The caller knows that nothing names it; an import that comes later copies it again.
+  [[nodiscard]] Status remove(const std::string& digest);
+
  private:
   struct Known;
   async::Context& context_;

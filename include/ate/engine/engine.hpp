@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,7 @@ struct Options {
   std::chrono::milliseconds keep_events_for{0};
   std::chrono::milliseconds keep_requests_for{std::chrono::hours(24)};
   std::string boot_id;
+  std::string secrets_dir;  // where env.valueFrom.file may lead
   bool enforcement = true;
   std::string cgroup_root;  // shown in workers
   core::OverheadTerms gvisor_overhead{.fixed_bytes = 72LL << 20};
@@ -211,6 +213,16 @@ class Engine {
   [[nodiscard]] async::Task<Status> verify_snapshot(std::string id);
   /// InUse naming the actors that name it.
   [[nodiscard]] async::Task<Status> remove_snapshot(std::string id, Caller caller);
+
+  /// Labels and tags: an RFC 7396 merge patch of `metadata`.
+  [[nodiscard]] async::Task<Result<std::shared_ptr<const v1alpha1::Snapshot>>> patch_snapshot(
+      std::string id, std::string merge_patch, Caller caller);
+
+  // What collecting needs to know.
+  /// Sandbox binaries that running actors were started with.
+  [[nodiscard]] std::set<std::string> assets_in_use() const;
+  /// True while an operation runs: it may be about to use what nothing names yet.
+  [[nodiscard]] bool busy() const;
 
   // Workers.
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Worker>> workers() const;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,16 +15,19 @@
 
 namespace ate::image {
 
-/// A reference as templates write it: `oci:/path[:tag]` or `oci-archive:/path.tar[:tag]`.
+/// A reference as templates write it: `oci:/path[:tag]`, `oci-archive:/path.tar[:tag]` or
+/// `docker-archive:/path.tar[:name[:tag]]`.
 struct Reference {
-  enum class Transport : std::uint8_t { OciDirectory, OciArchive };
+  enum class Transport : std::uint8_t { OciDirectory, OciArchive, DockerArchive };
   Transport transport = Transport::OciDirectory;
   std::string path;  // absolute
   std::string tag;   // empty: the index must hold exactly one usable manifest
 };
 
-/// Syntax only. InvalidValue for anything else; NotYetSupported for docker-archive: and registries.
+/// Syntax only. InvalidValue for anything else; NotYetSupported for registries.
 [[nodiscard]] Result<Reference> parse_reference(const std::string& text);
+/// `oci`, `oci-archive`, `docker-archive`.
+[[nodiscard]] std::string_view transport_name(Reference::Transport transport);
 
 /// What the image's config says about the process, validated (no NUL, bounded).
 struct Config {
@@ -45,7 +49,7 @@ struct User {
 
 /// An unpacked image in the store.
 struct Unpacked {
-  std::string digest;  // manifest digest, sha256:<hex>
+  std::string digest;  // sha256:<hex> of the manifest; of the config in a docker archive
   std::string rootfs;  // absolute path; read-only by agreement, shared by all actors
   Config config;
 };
@@ -94,6 +98,18 @@ class Store {
   [[nodiscard]] async::Task<Result<Unpacked>> ensure(Reference reference, std::string digest);
   /// What is already there; nullopt otherwise. Never unpacks.
   [[nodiscard]] std::optional<Unpacked> find(const std::string& digest);
+
+  struct Listed {
+    std::string digest;
+    std::int64_t bytes = 0;    // that its files were stored with
+    std::int64_t made_ms = 0;  // wall clock
+  };
+
+  /// Whole images; unpacks in flight are not among them.
+  [[nodiscard]] async::Task<Result<std::vector<Listed>>> list();
+  /// Out of the way at once (before the first suspension), unlinked then. The caller knows that
+  /// nothing names it; an `ensure` that comes later unpacks it again.
+  [[nodiscard]] async::Task<Status> remove(std::string digest);
 
  private:
   struct State;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,14 @@ class Catalog {
   };
 
   [[nodiscard]] std::vector<FileStatus> files() const;
+
+  /// What objects of any generation, deleted ones that something still names too, are pinned to.
+  struct Pins {
+    std::set<std::string> images;
+    std::set<std::string> assets;
+  };
+
+  [[nodiscard]] Pins pins() const;
   /// Current highest resourceVersion; the engine and the catalog share one counter.
   using NextVersion = std::function<std::int64_t()>;
   void set_next_version(NextVersion next);

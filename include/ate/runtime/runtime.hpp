@@ -69,6 +69,7 @@ struct BootPlan {
   std::vector<ContainerImage> images;
   std::map<std::string, std::string> assets;   // asset name -> sha256:<hex>, in the asset store
   std::map<std::string, std::string> options;  // platform, ...
+  std::string secrets_dir;                     // the only place of env.valueFrom.file
   std::map<std::string, std::string> volumes;  // durable volume -> its directory on the host
 };
 

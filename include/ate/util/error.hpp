@@ -43,6 +43,7 @@ enum class Errc : std::uint8_t {
   ImageInvalid,
   AssetInvalid,
   IdempotencyKeyReused,
+  SecretUnusable,
   // 426, 429, 431
   UpgradeRequired,
   TooManyRequests,

@@ -13,12 +13,12 @@
 #include "ate/core/json.hpp"
 #include "ate/os/fs.hpp"
 #include "ate/v1alpha1/objects.pb.h"
+#include "runtime/gvisor/secrets.hpp"
 
 namespace ate::runtime::gvisor {
 namespace {
 
 constexpr mode_t kPrivate = 0700;
-constexpr std::size_t kSecretLimit = 128 * 1024;
 constexpr std::size_t kStateLimit = 16 << 20;
 constexpr const char* kResolvConfText = "nameserver 169.254.17.1\n";
 constexpr const char* kHostsText =
@@ -119,7 +119,8 @@ Result<Binds> bind_sources(const Layout& layout, const v1alpha1::ActorTemplateSp
   return binds;
 }
 
-Result<std::vector<std::string>> template_env(const v1alpha1::Container& container, int index) {
+Result<std::vector<std::string>> template_env(const v1alpha1::Container& container, int index,
+                                              const std::string& secrets_dir) {
   std::vector<std::string> env;
   for (int i = 0; i < container.env_size(); ++i) {
     const v1alpha1::EnvVar& variable = container.env(i);
@@ -127,17 +128,11 @@ Result<std::vector<std::string>> template_env(const v1alpha1::Container& contain
     if (variable.has_value_from()) {
       const std::string field =
           container_field(index) + ".env[" + std::to_string(i) + "].valueFrom.file";
-      Result<std::string> secret = os::read_file(variable.value_from().file(), kSecretLimit);
+      Result<std::string> secret = read_secret(secrets_dir, variable.value_from().file());
       if (!secret) {
-        return fail(std::move(secret).error().with_code(Errc::InvalidValue).with_field(field));
+        return fail(std::move(secret).error().with_field(field));
       }
       value = std::move(*secret);
-      if (value.ends_with('\n')) {
-        value.pop_back();
-      }
-      if (value.find('\0') != std::string::npos) {
-        return fail(Error(Errc::InvalidValue, "the file holds a NUL byte").with_field(field));
-      }
     }
     env.push_back(variable.name() + "=" + value);
   }

@@ -57,9 +57,10 @@ struct Binds {
                                          const std::map<std::string, std::string>& volumes);
 
 /// "K=V" of the container's env with the content of valueFrom.file (less one final newline).
-/// InvalidValue with the field; the content never gets into a message.
+/// SecretUnusable with the field; the content never gets into a message.
 [[nodiscard]] Result<std::vector<std::string>> template_env(const v1alpha1::Container& container,
-                                                            int index);
+                                                            int index,
+                                                            const std::string& secrets_dir);
 
 /// Processes of a started sandbox. A process that is gone already has start time 0; a gofer that
 /// could not be found has pid 0.

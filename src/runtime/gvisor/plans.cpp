@@ -72,7 +72,7 @@ Result<ContainerPlan> boot_container(const BootPlan& boot, int index) {
               .additional_gids = std::move(user.additional_gids),
               .home = std::move(user.home)};
   oci.index = static_cast<std::size_t>(index);
-  ATE_ASSIGN(oci.template_env, template_env(spec->containers(index), index));
+  ATE_ASSIGN(oci.template_env, template_env(spec->containers(index), index, boot.secrets_dir));
   if (spec->containers_size() > 1) {
     oci.pod = {.name = plan.name, .sandbox = core::kRunscContainerId};
   }

@@ -56,7 +56,7 @@ TEST_CASE("actors: list passes every filter on") {
   FakeBackend backend;
   const Answer page = get(backend,
                           "/v1/actors?limit=7&state=RUNNING&state=PAUSED&template=counter"
-                          "&label=tier%3Dsmall&label=a%3D&pageToken=ate161");
+                          "&label=tier%3Dsmall&label=a%3D&pageToken=ate161e40c292c");
   REQUIRE(page.status == 200);
   REQUIRE_FALSE(page.has(R"("nextPageToken":"")"));
   REQUIRE(backend.actor_query.limit == 7);

@@ -261,6 +261,31 @@ class FakeBackend final : public api::Backend {
     co_return outcome();
   }
 
+  [[nodiscard]] async::Task<Result<Snapshot>> patch_snapshot(std::string id, std::string patch,
+                                                             engine::Caller /*caller*/) override {
+    calls.push_back("patch-snapshot " + id);
+    last_body = std::move(patch);
+    if (error) {
+      co_return fail(*error);
+    }
+    co_return the_snapshot;
+  }
+
+  [[nodiscard]] async::Task<Result<StorageReport>> storage() override {
+    StorageReport report;
+    report.parts = {{"images", 2, 300, 400}};
+    report.free_bytes = 5;
+    report.used_bytes = 7;
+    report.budget_bytes = 6;
+    report.collectable = {{"image", "sha256:ab", 100, "no object, actor or snapshot names it"}};
+    co_return report;
+  }
+
+  [[nodiscard]] async::Task<Result<Collected>> collect(bool dry_run) override {
+    calls.push_back(dry_run ? "collect dry" : "collect");
+    co_return Collected{{{"image", "sha256:ab", 100, "unnamed"}}, 100, ""};
+  }
+
   [[nodiscard]] std::vector<Worker> workers() const override { return the_workers; }
 
   [[nodiscard]] v1alpha1::Capacity capacity(

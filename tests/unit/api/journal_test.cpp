@@ -22,12 +22,14 @@ TEST_CASE("operations: pages and filters") {
   FakeBackend backend;
   backend.add_operation("op-2", v1alpha1::Operation::DONE, "");
   const Answer page = get(backend, "/v1/operations?limit=1&actor=c1&state=DONE");
-  REQUIRE(page.has(R"("nextPageToken":"ate16f702d31")"));
+  REQUIRE(page.has(R"("nextPageToken":"ate16f702d317bace35c")"));
   REQUIRE(backend.calls.back() == "operations  2 01hzzzzzzzzzzzzzzzzzzzzzzz DONE");
-  REQUIRE(get(backend, "/v1/operations?limit=1&pageToken=ate16f702d31").status == 200);
+  REQUIRE(get(backend, "/v1/operations?limit=1&pageToken=ate16f702d317bace35c").status == 200);
   REQUIRE(backend.calls.back() == "operations op-1 2 - -");
   REQUIRE(get(backend, "/v1/operations?limit=2").has(R"("nextPageToken":"")"));
   REQUIRE(get(backend, "/v1/operations?state=done").problem() == "malformed");
+  REQUIRE(get(backend, "/v1/operations?atespace=default").problem() == "malformed");
+  REQUIRE(get(backend, "/v1/operations?actor=c1&atespace=A").problem() == "malformed");
   REQUIRE(get(backend, "/v1/operations?actor=none").problem() == "not-found");
 }
 

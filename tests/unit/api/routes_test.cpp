@@ -129,7 +129,7 @@ TEST_CASE("capacity: as JSON, for a terminal, with an explanation") {
 
 TEST_CASE("routes of later versions say so, with and without a body") {
   FakeBackend backend;
-  for (const char* target : {"/metrics", "/v1/storage", "/v1/actors/c1/stats"}) {
+  for (const char* target : {"/metrics", "/v1/actors/c1/stats"}) {
     CAPTURE(target);
     REQUIRE(get(backend, target).problem() == "not-yet-supported");
   }
@@ -270,4 +270,32 @@ TEST_CASE("validate: all problems of all documents with their place") {
       validate("apiVersion: ate.dev/v1alpha1\nkind: WorkerPool\nmetadata: {name: P}\n").status ==
       422);
   REQUIRE(call(backend, "POST", "/v1/validate", {}).status == 400);
+}
+
+TEST_CASE("routes: storage tells its parts, collecting takes its option") {
+  FakeBackend backend;
+  const Answer told = get(backend, "/v1/storage");
+  REQUIRE(told.status == 200);
+  REQUIRE(told.has(R"({"name":"images","count":2,"logicalBytes":300,"allocatedBytes":400})"));
+  REQUIRE(told.has(R"("overBudget":true)"));
+  REQUIRE(told.has(R"("collectable":[{"kind":"image","id":"sha256:ab","bytes":100)"));
+  REQUIRE(call(backend, "POST", "/v1/storage/collect", R"({"dryRun":true})").status == 200);
+  REQUIRE(backend.calls.back() == "collect dry");
+  REQUIRE(call(backend, "POST", "/v1/storage/collect", {}).has(R"("dryRun":false)"));
+  REQUIRE(backend.calls.back() == "collect");
+  REQUIRE(call(backend, "POST", "/v1/storage/collect", R"({"dryrun":true})").status == 400);
+}
+
+TEST_CASE("routes: snapshots are found by tag and named by patch") {
+  FakeBackend backend;
+  auto tagged = std::make_shared<v1alpha1::Snapshot>(*backend.the_snapshot);
+  tagged->mutable_metadata()->add_tags("a");
+  tagged->mutable_metadata()->add_tags("b");
+  backend.the_snapshot = tagged;
+  REQUIRE(get(backend, "/v1/snapshots?tag=a&tag=b").has(R"("id":"s1")"));
+  REQUIRE(get(backend, "/v1/snapshots?tag=a&tag=c").has(R"("items":[])"));
+  REQUIRE(call(backend, "PATCH", "/v1/snapshots/s1", R"({"metadata":{"tags":[]}})").status == 200);
+  REQUIRE(backend.calls.back() == "patch-snapshot s1");
+  backend.error = Error(Errc::StateConflict, "it is its actor's");
+  REQUIRE(call(backend, "PATCH", "/v1/snapshots/s1", "{}").status == 409);
 }

@@ -92,7 +92,6 @@ TEST_CASE("template: what later work implements is refused, never ignored") {
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"golden":true},"warmupSeconds":3601)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"onSuspend":"DATA_ON_GOLDEN"})", "spec.snapshots.onSuspend", kLater);
-  bad_container(R"("env":[{"name":"A","valueFrom":{"file":"/f"}}])", ".env[0].valueFrom", kLater);
   bad_container(R"("ports":[{"containerPort":1,"protocol":"UDP"}])", ".ports[0].protocol", kLater);
   expect<v1alpha1::ActorTemplate>(
       R"({"metadata":{"name":"t"},"spec":{"sandboxClass":"microvm","containers":[{"name":"a","image":"i"}]}})",
@@ -366,6 +365,12 @@ TEST_CASE("node config: every key has its rule") {
   bad(R"("diskReserve":"1e3")", "spec.diskReserve");
   bad(R"("sizing":{"overcommit":{"memory":0.99}})", "spec.sizing.overcommit.memory");
   bad(R"("sizing":{"overcommit":{"cpu":101}})", "spec.sizing.overcommit.cpu");
+  bad(R"("storageBudget":"0")", "spec.storageBudget");
+  bad(R"("secretsDir":"secrets")", "spec.secretsDir");
+  bad(R"("retention":{"operations":99})", "spec.retention.operations");
+  bad(R"("retention":{"events":10000001})", "spec.retention.events");
+  bad(R"("retention":{"eventsFor":"-1s"})", "spec.retention.eventsFor");
+  bad(R"("retention":{"unreferencedFor":"soon"})", "spec.retention.unreferencedFor");
 }
 
 TEST_CASE("defaults: equal meaning has equal bytes") {

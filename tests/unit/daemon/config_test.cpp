@@ -62,6 +62,12 @@ TEST_CASE("config: a missing default file is all defaults, a missing named one a
   REQUIRE(defaults->enforcement);
   REQUIRE(defaults->operation_wait == std::chrono::seconds(60));
   REQUIRE(defaults->disk_reserve_bytes == 1LL << 30);
+  REQUIRE(defaults->secrets_dir == "/etc/ate/secrets");
+  REQUIRE(defaults->keep_operations == 10'000);
+  REQUIRE(defaults->keep_events == 100'000);
+  REQUIRE(defaults->keep_events_for.count() == 0);
+  REQUIRE(defaults->unreferenced_for == std::chrono::hours(24));
+  REQUIRE(defaults->storage_budget_bytes == 0);
   REQUIRE(defaults->gvisor_overhead.fixed_bytes == 72LL << 20);
   command_line.config_given = true;
   const auto missing = daemon::load_config(command_line);
@@ -74,7 +80,8 @@ TEST_CASE("config: values reach the daemon, what is printed can be read back") {
   const auto config = load(directory,
                            "  stateDir: /s\n  runDir: /r\n  listen: {socket: /r/x.sock, mode: "
                            "\"0600\", group: \"0\"}\n  enforcement: off\n  operationWait: 2s\n"
-                           "  logLevel: debug\n  diskReserve: 2Gi\n");
+                           "  logLevel: debug\n  diskReserve: 2Gi\n  storageBudget: 3Gi\n"
+                           "  retention: {operations: 200, eventsFor: 1h}\n");
   REQUIRE(config);
   REQUIRE(config->state_dir == "/s");
   REQUIRE(config->socket_mode == 0600);
@@ -82,6 +89,9 @@ TEST_CASE("config: values reach the daemon, what is printed can be read back") {
   REQUIRE(config->operation_wait == std::chrono::seconds(2));
   REQUIRE(config->log_level == LogLevel::Debug);
   REQUIRE(config->disk_reserve_bytes == 2LL << 30);
+  REQUIRE(config->storage_budget_bytes == 3LL << 30);
+  REQUIRE(config->keep_operations == 200);
+  REQUIRE(config->keep_events_for == std::chrono::hours(1));
   write_file(directory.file("again.yaml"), config->text);
   daemon::CommandLine command_line;
   command_line.config = directory.file("again.yaml");

@@ -21,6 +21,8 @@ TEST_CASE("reference: directory and archive, with and without tag") {
        {Row{"oci:/srv/img", dir, "/srv/img", ""}, Row{"oci:/srv/img:v1.2", dir, "/srv/img", "v1.2"},
         Row{"oci-archive:/a/b.tar", archive, "/a/b.tar", ""},
         Row{"oci-archive:/a/b.tar:latest", archive, "/a/b.tar", "latest"},
+        Row{"docker-archive:/d.tar", Reference::Transport::DockerArchive, "/d.tar", ""},
+        Row{"docker-archive:/d.tar:app:1", Reference::Transport::DockerArchive, "/d.tar", "app:1"},
         Row{"oci-archive:/a/b.tar:localhost:5000/x/y:1", archive, "/a/b.tar",
             "localhost:5000/x/y:1"}}) {
     CAPTURE(row.text);
@@ -50,7 +52,7 @@ TEST_CASE("reference: what is refused says what to use instead") {
         Row{std::string("oci:/a\0b", 8), Errc::InvalidValue, "control"},
         Row{"oci:/" + std::string(4096, 'x'), Errc::InvalidValue, "4095"},
         Row{"/srv/x.tar", Errc::InvalidValue, "no transport"},
-        Row{"docker-archive:/x.tar", Errc::NotYetSupported, "skopeo copy docker-archive:"},
+        Row{"docker-archive:x.tar", Errc::InvalidValue, "must be absolute"},
         Row{"docker://debian", Errc::NotYetSupported, "registries"},
         Row{"debian:12", Errc::NotYetSupported, "registries"},
         Row{"ghcr.io/a/b@sha256:00", Errc::NotYetSupported, "examples/make-oci"}}) {
