@@ -104,39 +104,60 @@ std::int64_t Storage::now_ms() const {
   return clock_.wall().time_since_epoch().count();
 }
 
+/// Reads the manifests that were not read before. It takes time in which snapshots come and go:
+/// over when there was nothing to read any more.
+async::Task<std::set<std::string>> Storage::read_manifests() {
+  std::set<std::string> unreadable;
+  bool all_known = false;
+  while (!all_known) {
+    all_known = true;
+    for (const auto& row : engine_.snapshots(std::nullopt)) {
+      if (by_snapshot_.contains(row->id()) || unreadable.contains(row->id())) {
+        continue;
+      }
+      all_known = false;
+      Result<artifacts::SnapshotStore::Opened> opened =
+          co_await snapshots_.open(row->id(), row->manifest_sha256());
+      if (!opened) {
+        unreadable.insert(row->id());
+        continue;
+      }
+      objects::Catalog::Pins& pins = by_snapshot_[row->id()];
+      for (const auto& [container, digest] : opened->manifest->images()) {
+        pins.images.insert(digest);
+      }
+      for (const auto& [name, digest] : opened->manifest->assets()) {
+        pins.assets.insert(digest);
+      }
+    }
+  }
+  co_return unreadable;
+}
+
 async::Task<Storage::Named> Storage::named() {
+  const std::set<std::string> unreadable = co_await read_manifests();
+  // From here on nothing is awaited: what is taken away is taken away against this very state.
   Named named;
+  named.pins = catalog_.pins();
+  if (!engine_.is_ready()) {
+    named.blocked = "the daemon is still looking at what a former one left";
+  } else if (!named.pins.complete) {
+    named.blocked = "objects are being loaded";
+  }
   std::map<std::string, objects::Catalog::Pins> known;
   for (const auto& row : engine_.snapshots(std::nullopt)) {
-    const auto found = by_snapshot_.find(row->id());
-    if (found != by_snapshot_.end()) {
-      known[row->id()] = found->second;
-      continue;
-    }
-    Result<artifacts::SnapshotStore::Opened> opened =
-        co_await snapshots_.open(row->id(), row->manifest_sha256());
-    if (!opened) {
+    if (unreadable.contains(row->id())) {
       named.blocked = "snapshot " + row->id() + " can't be read, so what it needs is not known";
       continue;
     }
-    objects::Catalog::Pins& pins = known[row->id()];
-    for (const auto& [container, digest] : opened->manifest->images()) {
-      pins.images.insert(digest);
-    }
-    for (const auto& [name, digest] : opened->manifest->assets()) {
-      pins.assets.insert(digest);
-    }
-  }
-  by_snapshot_ = std::move(known);
-  // From here on nothing is awaited: what is taken away is taken away against this very state.
-  named.pins = catalog_.pins();
-  for (const auto& [id, pins] : by_snapshot_) {
+    const objects::Catalog::Pins& pins = known[row->id()] = std::move(by_snapshot_[row->id()]);
     named.pins.images.insert(pins.images.begin(), pins.images.end());
     named.pins.assets.insert(pins.assets.begin(), pins.assets.end());
   }
-  named.pins.assets.merge(engine_.assets_in_use());
-  if (engine_.busy()) {
-    named.blocked = "an operation is running; it may be about to use what nothing names yet";
+  by_snapshot_ = std::move(known);
+  for (const std::string& digest : engine_.in_use()) {
+    named.pins.images.insert(digest);
+    named.pins.assets.insert(digest);
   }
   co_return named;
 }
@@ -214,11 +235,15 @@ async::Task<Result<api::Backend::StorageReport>> Storage::report() {
 }
 
 async::Task<Status> Storage::remove(core::Doomed item) {
+  // Looked at again at the last moment, without a suspension until it is out of the way.
   if (item.kind == "snapshot") {
+    const std::vector<core::Doomed> still = expired();
+    if (std::ranges::none_of(still, [&item](const auto& each) { return each.id == item.id; })) {
+      co_return fail(Errc::InUse, "it is kept by now");
+    }
     Status gone = co_await engine_.remove_snapshot(item.id, engine::Caller{"retention", 0});
     co_return gone;
   }
-  // Looked at again at the last moment, without a suspension until it is out of the way.
   const Named still = co_await named();
   const bool image = item.kind == "image";
   const bool is_named =

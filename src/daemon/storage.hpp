@@ -39,6 +39,7 @@ class Storage {
   struct Named;
   struct Survey;
 
+  [[nodiscard]] async::Task<std::set<std::string>> read_manifests();
   [[nodiscard]] async::Task<Named> named();
   [[nodiscard]] async::Task<Result<Survey>> survey();
   [[nodiscard]] std::vector<core::Doomed> expired() const;

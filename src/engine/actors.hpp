@@ -34,8 +34,8 @@ struct Guest {
   std::string worker;
   runtime::WorkerLimits limits;
   std::int64_t overhead_bytes = 0;
-  std::map<std::string, std::string> images;  // container -> manifest digest
-  std::set<std::string> assets;               // digests of the binaries that it runs on
+  std::map<std::string, std::string> images;               // container -> manifest digest
+  std::shared_ptr<const std::vector<std::string>> in_use;  // digests that it runs on
   std::optional<runtime::SandboxExit> exit;
   async::Event ended;
   bool destroying = false;  // its end is ours

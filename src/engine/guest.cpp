@@ -102,17 +102,7 @@ GuestPtr Engine::State::adopt(const EntryPtr& entry, std::unique_ptr<runtime::Sa
   for (const runtime::ContainerImage& image : start.images) {
     guest->images.emplace(image.container, image.digest);
   }
-  // What it was started with, whichever of the two it was: a snapshot keeps its own binaries.
-  if (start.config != nullptr) {
-    for (const auto& [name, digest] : start.config->status().pinned()) {
-      guest->assets.insert(digest);
-    }
-  }
-  if (start.opened.manifest != nullptr) {
-    for (const auto& [name, digest] : start.opened.manifest->assets()) {
-      guest->assets.insert(digest);
-    }
-  }
+  guest->in_use = start.in_use;
   live(entry)->guest = guest;
   background.spawn("watch", watch(entry, guest));
   background.spawn("containers", follow_containers(entry, guest));

@@ -164,6 +164,7 @@ async::Task<Status> Engine::State::take_worker(EntryPtr entry, std::shared_ptr<S
                          : "there is no SandboxConfig " + start->slot.sandbox_config);
     }
   }
+  mark_in_use(*start);
   co_return Status();
 }
 

@@ -1,6 +1,7 @@
 // What a snapshot is called, and what collecting has to know.
 #include "ate/codec/codec.hpp"
 #include "ate/core/validate.hpp"
+#include "ate/v1alpha1/objects.pb.h"
 #include "engine/state.hpp"
 
 namespace ate::engine {
@@ -10,7 +11,7 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Snapshot>>> Engine::patch_sna
   const std::shared_ptr<State> state = state_;
   ATE_CO_TRY(state->open_for_verbs());
   const SnapshotRows::Row row = state->snapshot_rows.find(id);
-  if (row == nullptr) {
+  if (row == nullptr || state->leaving.contains(id)) {
     co_return fail(Errc::NotFound, "no snapshot " + id);
   }
   if (row->kind() != "live") {
@@ -38,20 +39,35 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Snapshot>>> Engine::patch_sna
   co_return std::shared_ptr<const v1alpha1::Snapshot>(state->snapshot_view(id));
 }
 
-std::set<std::string> Engine::assets_in_use() const {
-  std::set<std::string> in_use;
-  for (const std::string& uid : state_->awake) {
-    const EntryPtr entry = state_->actors.find_uid(uid);
-    if (entry != nullptr && entry->live != nullptr && entry->live->guest != nullptr) {
-      const std::set<std::string>& assets = entry->live->guest->assets;
-      in_use.insert(assets.begin(), assets.end());
-    }
+/// What must stay while it starts and runs, even when its template, its config or its snapshot go.
+void Engine::State::mark_in_use(Start& start) {
+  auto digests = std::make_shared<std::vector<std::string>>();
+  for (const v1alpha1::ImageStatus& image : start.blueprint->status().images()) {
+    digests->push_back(image.digest());
   }
-  return in_use;
+  // A snapshot brings its own binaries.
+  const auto& assets = start.opened.manifest != nullptr ? start.opened.manifest->assets()
+                                                        : start.config->status().pinned();
+  for (const auto& [name, digest] : assets) {
+    digests->push_back(digest);
+  }
+  std::erase_if(in_use, [](const auto& each) { return each.expired(); });
+  in_use.push_back(digests);
+  start.in_use = std::move(digests);
 }
 
-bool Engine::busy() const {
-  return !state_->ready || !state_->runs.empty();
+std::set<std::string> Engine::in_use() const {
+  std::set<std::string> digests;
+  for (const auto& each : state_->in_use) {
+    if (const auto held = each.lock()) {
+      digests.insert(held->begin(), held->end());
+    }
+  }
+  return digests;
+}
+
+bool Engine::is_ready() const {
+  return state_->ready;
 }
 
 }  // namespace ate::engine

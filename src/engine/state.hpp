@@ -69,6 +69,7 @@ struct Start {
   std::int32_t spare = 0;                 // fitting workers that have to stay free beside its own
   std::optional<core::BakedSize> size;    // of the guest; unset = what the worker gives
   std::shared_ptr<const MarkedIds> held;  // the golden snapshot it reads
+  std::shared_ptr<const std::vector<std::string>> in_use;  // its guest takes it over
   std::shared_ptr<const v1alpha1::SandboxConfig> config;
   std::vector<runtime::ContainerImage> images;
 };
@@ -127,6 +128,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                                 std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Result<artifacts::SnapshotStore::Opened>> open_row(std::string id);
   [[nodiscard]] async::Task<Status> take_worker(EntryPtr entry, std::shared_ptr<Start> start);
+  void mark_in_use(Start& start);
   [[nodiscard]] async::Task<Status> begin_start(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Status> fetch_images(std::shared_ptr<Start> start);
@@ -330,6 +332,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   std::set<std::pair<std::string, std::string>> creating;
   std::multiset<std::string> held;     // snapshots that a fork is being made of, or a start reads
   std::multiset<std::string> leaving;  // see MarkedIds
+  std::vector<std::weak_ptr<const std::vector<std::string>>> in_use;  // of starts and guests
 
   // What waits for housekeeping.
   std::set<std::string> dirty;                   // uids whose record is newer than the store

@@ -148,6 +148,7 @@ async::Task<Result<std::vector<std::pair<std::string, image::Unpacked>>>> Catalo
 
 Catalog::Pins Catalog::pins() const {
   Pins pins;
+  pins.complete = state_->arriving == 0;
   state_->book.visit([&pins](const ObjectPtr& object) {
     if (const auto* source = dynamic_cast<const v1alpha1::ActorTemplate*>(object.get())) {
       for (const v1alpha1::ImageStatus& image : source->status().images()) {

@@ -1,6 +1,9 @@
 // One scan of the directory: read, arrange, pin, decide, store, publish.
 #include <google/protobuf/message.h>
 
+#include <utility>
+
+#include "ate/util/scope_exit.hpp"
 #include "ate/v1alpha1/objects.pb.h"
 #include "objects/state.hpp"
 
@@ -27,6 +30,9 @@ async::Task<void> Catalog::State::settle(Scan& scan, std::size_t index) {
   if (may_keep && known == settled.end() && spec_bytes(*now) == spec_bytes(*candidate.object)) {
     copy_pins(*now, *candidate.object);
     co_return;
+  }
+  if (!std::exchange(scan.pins, true)) {
+    ++arriving;
   }
   std::vector<Problem> problems = co_await pin(candidate.object, scan.resolved);
   for (Problem& problem : problems) {
@@ -195,6 +201,7 @@ async::Task<void> Catalog::State::scan(bool forced) {
   async::Mutex::Lock lock = co_await writes.lock();
   Scan scan;
   scan.forced = forced && scanned;
+  const ScopeExit arrived([this, &scan] { arriving -= scan.pins ? 1 : 0; });
   auto job = [path = options.directory, before = cache]() { return read_directory(path, before); };
   scan.read = co_await async::run_blocking(context, std::move(job));
   arrange(scan);

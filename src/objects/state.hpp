@@ -32,6 +32,7 @@ struct Scan {
   DirectoryRead read;
   bool forced = false;
   bool clean = true;  // no error anywhere: objects may go
+  bool pins = false;  // it counts in `arriving`
   std::vector<Candidate> candidates;
   std::map<std::string, std::vector<Problem>> file_problems;  // by path
   std::map<Key, std::vector<Problem>> key_problems;
@@ -101,6 +102,7 @@ struct Catalog::State {
   const References* references = nullptr;
   NextVersion next_version;
   Book book;
+  int arriving = 0;      // changes that may have imported what the book does not name yet
   async::Mutex writes;   // one change of the book at a time
   async::Mutex unpacks;  // one image in the background at a time
   async::TaskScope tasks;

@@ -4,6 +4,7 @@
 #include "ate/codec/codec.hpp"
 #include "ate/objects/check.hpp"
 #include "ate/util/ids.hpp"
+#include "ate/util/scope_exit.hpp"
 #include "ate/v1alpha1/actor.pb.h"
 #include "ate/v1alpha1/objects.pb.h"
 #include "objects/state.hpp"
@@ -154,6 +155,8 @@ async::Task<Result<Catalog::Put>> Catalog::State::put(Kind kind, std::string ate
   // Before the work, and again when nothing can come in between.
   ATE_CO_TRY(check_write(key, if_match));
   Resolved resolved;
+  ++arriving;
+  const ScopeExit arrived([this] { --arriving; });
   problems = co_await pin(object, resolved);
   if (!problems.empty()) {
     co_return fail(codec::problems_error(std::move(problems)));

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 import time
 import unittest
 
@@ -177,6 +178,93 @@ class Retention(scenario.Case):
         answer = self.collect()
         self.assertEqual(answer["items"], [])
         self.assertIn(identifier, answer["blocked"])
+
+
+    def other_runsc(self):
+        """A copy with another digest: the loader does not look at what stands behind an ELF file."""
+        path = os.path.join(self.daemon.root, "runsc-2")
+        shutil.copy(scenario.runsc(), path)
+        with open(path, "ab") as file:
+            file.write(b"\n2\n")
+        return path
+
+    def age_all(self):
+        for kind in ("images", "assets"):
+            directory = os.path.join(self.daemon.state_dir, kind, "sha256")
+            for name in os.listdir(directory):
+                try:
+                    age(os.path.join(directory, name))
+                except FileNotFoundError:
+                    pass
+
+    def assets(self):
+        return set(os.listdir(os.path.join(self.daemon.state_dir, "assets", "sha256")))
+
+    def test_binaries_stay_while_a_guest_runs_on_them_or_a_snapshot_needs_them(self):
+        self.create()
+        self.verb("c1", "resume")
+        old = self.assets()
+        self.daemon.write("objects.yaml", self.file().replace(str(scenario.runsc()), self.other_runsc()))
+        ate.wait_until(lambda: len(self.assets()) == 2, 60, "the second runsc")
+        self.ready()
+        self.age_all()
+        self.assertEqual(self.collect()["items"], [], "its guest runs on the old one")
+        self.verb("c1", "suspend")
+        self.assertEqual(self.collect()["items"], [], "its snapshot needs the old one")
+        self.verb("c1", "resume")
+        self.verb("c1", "revert")
+        self.assertEqual(self.collect()["items"], [])
+        self.delete("c1")
+        # What the guest held is let go at the end of its last task, not with the answer.
+        gone = []
+        ate.wait_until(lambda: gone.extend(item["id"] for item in self.collect()["items"]) or gone, 30, "an end of the old runsc")
+        self.assertEqual(set(gone), {"sha256:" + each for each in old})
+        self.create("c2")
+        self.verb("c2", "resume")
+
+    def test_collecting_beside_everything_takes_nothing_that_is_used(self):
+        other = self.second_image()
+        self.put_template("other", other)
+        stop = threading.Event()
+        answers = []
+
+        def collect_all_the_time():
+            client = ate.Client(self.daemon.path)
+            while not stop.is_set():
+                self.age_all()
+                answers.append(client.request("POST", "/v1/storage/collect", {}))
+
+        collector = threading.Thread(target=collect_all_the_time)
+        collector.start()
+        try:
+            for turn in range(3):
+                self.create("a")
+                self.create("b", "other")
+                self.verb("a", "resume")
+                self.verb("b", "resume")
+                made = self.daemon.request("POST", "/v1/actors/b/snapshots", {})
+                self.assertEqual(made.status, 201, made)
+                self.verb("b", "suspend")
+                fork = self.daemon.request("POST", "/v1/actors", {
+                    "metadata": {"name": "f"}, "spec": {"fromSnapshot": made.json["id"]}})
+                self.assertEqual(fork.status, 201, fork)
+                self.verb("a", "suspend")
+                self.assertEqual(self.daemon.request("DELETE", "/v1/templates/other").status, 204)
+                self.verb("f", "resume")
+                self.verb("f", "suspend")
+                self.verb("a", "resume")
+                for name in ("a", "b", "f"):
+                    self.delete(name)
+                self.assertEqual(self.daemon.request("DELETE", "/v1/snapshots/" + made.json["id"]).status, 204)
+                self.put_template("other", other)
+        finally:
+            stop.set()
+            collector.join()
+        self.assertGreater(len(answers), 3)
+        self.assertEqual({answer.status for answer in answers}, {200})
+        # (A template's generation is let go a minute after it was deleted, and then so is its image.)
+        gone = [item for answer in answers for item in answer.json["items"] if item["kind"] != "image"]
+        self.assertEqual(gone, [])
 
 
 class Background(Retention):

@@ -219,10 +219,11 @@ class Engine {
       std::string id, std::string merge_patch, Caller caller);
 
   // What collecting needs to know.
-  /// Sandbox binaries that running actors were started with.
-  [[nodiscard]] std::set<std::string> assets_in_use() const;
-  /// True while an operation runs: it may be about to use what nothing names yet.
-  [[nodiscard]] bool busy() const;
+  /// Digests of images and binaries that guests, and starts on their way, run on, whatever names
+  /// them.
+  [[nodiscard]] std::set<std::string> in_use() const;
+  /// False until it is known what a former daemon left.
+  [[nodiscard]] bool is_ready() const;
 
   // Workers.
   [[nodiscard]] std::vector<std::shared_ptr<const v1alpha1::Worker>> workers() const;

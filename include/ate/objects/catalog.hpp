@@ -130,6 +130,7 @@ class Catalog {
   struct Pins {
     std::set<std::string> images;
     std::set<std::string> assets;
+    bool complete = true;  // false while what was just imported is not yet named by its object
   };
 
   [[nodiscard]] Pins pins() const;

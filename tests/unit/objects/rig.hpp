@@ -26,6 +26,7 @@ class FakeSources final : public objects::Sources {
   std::set<std::string> unpacked;             // digests
   std::optional<Error> unpack_error;
   std::function<async::Task<void>()> unpack_gate;
+  std::function<async::Task<void>()> import_gate;
   int resolved = 0;
   int ensured = 0;
   int imported = 0;
@@ -62,6 +63,9 @@ class FakeSources final : public objects::Sources {
   [[nodiscard]] async::Task<Result<std::string>> import_asset(std::string path,
                                                               std::string expected) override {
     ++imported;
+    if (import_gate) {
+      co_await import_gate();
+    }
     const auto it = assets.find(path);
     if (it == assets.end() || (!expected.empty() && expected != it->second)) {
       co_return fail(Errc::AssetInvalid, "no asset at " + path);

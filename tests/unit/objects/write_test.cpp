@@ -235,6 +235,43 @@ TEST_CASE("images: waits for a running unpack, and shows each image's state") {
   });
 }
 
+TEST_CASE("pins: not complete while something was imported that no object names yet") {
+  Rig rig;
+  rig.write("a.yaml", config_yaml("filed", ""));
+  run_coro([&](async::Context& context) -> async::Task<void> {
+    auto catalog = rig.start(context);
+    async::Event open(context);
+    async::Event started(context);
+    rig.sources->import_gate = [&]() -> async::Task<void> {
+      started.set();
+      co_await open.wait();
+    };
+    REQUIRE(catalog->pins().complete);
+    async::TaskScope calls(context, nullptr);
+    calls.spawn("scan", catalog->scan());
+    co_await started.wait();
+    REQUIRE_FALSE(catalog->pins().complete);
+    open.set();
+    while (!catalog->pins().complete) {
+      co_await async::sleep_for(std::chrono::milliseconds(1));
+    }
+    co_await calls.close();
+    rig.sources->import_gate = nullptr;
+    REQUIRE(catalog->pins().complete);
+    REQUIRE(catalog->pins().assets == std::set<std::string>{digest('a')});
+    // Whatever comes of it, also when it is refused.
+    const std::string bad = R"({"metadata":{"name":"c"},"spec":{"sandboxClass":"gvisor",)"
+                            R"("assets":{"runsc":{"path":"/nowhere"}}}})";
+    const auto put = co_await catalog->put(Kind::SandboxConfig, "", "c", bad, std::nullopt);
+    REQUIRE_FALSE(put);
+    REQUIRE(catalog->pins().complete);
+    // A look at what has not changed imports nothing and holds up nobody.
+    co_await catalog->scan();
+    REQUIRE(catalog->pins().complete);
+    co_await catalog->close();
+  });
+}
+
 TEST_CASE("images: a failed unpack is shown and told as ImageInvalid, a full disk as such") {
   Rig rig;
   run_coro([&](async::Context& context) -> async::Task<void> {
