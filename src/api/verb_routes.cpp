@@ -5,6 +5,7 @@
 #include "api/prefer.hpp"
 #include "ate/api/problems.hpp"
 #include "ate/codec/codec.hpp"
+#include "ate/core/start.hpp"
 #include "ate/core/units.hpp"
 #include "ate/core/validate.hpp"
 #include "ate/v1alpha1/actor.pb.h"
@@ -15,14 +16,7 @@ namespace ate::api {
 namespace {
 
 Status read_scope(const std::string& scope, engine::VerbOptions& options) {
-  if (scope == "DATA_ON_GOLDEN") {
-    return fail(Error(Errc::NotYetSupported,
-                      "scope " + scope + " is not part of this version; FULL and DATA are")
-                    .with_field("scope"));
-  }
-  if (!scope.empty() && scope != "FULL" && scope != "DATA") {
-    return fail(Error(Errc::InvalidValue, "scope is FULL or DATA").with_field("scope"));
-  }
+  ATE_TRY(core::check_scope(scope));
   options.scope = scope;
   return {};
 }

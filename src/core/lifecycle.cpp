@@ -388,6 +388,8 @@ std::string_view name(Source source) {
       return "boot";
     case Source::Data:
       return "data";
+    case Source::DataOnGolden:
+      return "data-on-golden";
   }
   return "boot";
 }

@@ -24,6 +24,14 @@ std::optional<Scope> parse_scope(std::string_view text) {
   return std::nullopt;
 }
 
+Status check_scope(std::string_view text) {
+  if (text.empty() || parse_scope(text)) {
+    return {};
+  }
+  return fail(
+      Error(Errc::InvalidValue, "scope is one of FULL, DATA, DATA_ON_GOLDEN").with_field("scope"));
+}
+
 StartChoice choose_start(const StartFacts& facts) {
   StartChoice choice;
   if (facts.source == Source::Boot) {
@@ -37,6 +45,9 @@ StartChoice choose_start(const StartFacts& facts) {
   if (snapshot.scope == Scope::Full && snapshot.same_generation) {
     choice.source = facts.source;
     choice.memory = snapshot.id;
+  } else if (snapshot.scope == Scope::DataOnGolden && snapshot.same_generation) {
+    choice.source = Source::DataOnGolden;
+    choice.memory = facts.golden;
   } else {
     choice.source = Source::Data;
   }

@@ -309,11 +309,15 @@ class TemplateChecker {
   }
 
   void scope(const std::string& path, v1alpha1::SnapshotPolicy::Scope scope) {
-    if (scope == v1alpha1::SnapshotPolicy::DATA_ON_GOLDEN) {
-      check_.not_yet(path, "the scope DATA_ON_GOLDEN; use FULL or DATA");
+    const bool on_golden = scope == v1alpha1::SnapshotPolicy::DATA_ON_GOLDEN;
+    if ((on_golden || scope == v1alpha1::SnapshotPolicy::DATA) && !has_durable_dir(spec_)) {
+      check_.invalid(path, v1alpha1::SnapshotPolicy::Scope_Name(scope) +
+                               " keeps durable volumes only, and spec.volumes has no durableDir");
     }
-    if (scope == v1alpha1::SnapshotPolicy::DATA && !has_durable_dir(spec_)) {
-      check_.invalid(path, "DATA keeps durable volumes only, and spec.volumes has no durableDir");
+    if (on_golden && !spec_.snapshots().golden()) {
+      check_.invalid(path,
+                     "DATA_ON_GOLDEN starts from the golden snapshot: ask for one by "
+                     "spec.snapshots.golden: true");
     }
   }
 

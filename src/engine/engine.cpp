@@ -19,6 +19,7 @@ Engine::State::State(async::Context& context_in, store::Store& store_in, Templat
       journal(context, store_in, clock),
       workers(templates, settings),
       golden_kick(context),
+      golden_news(context),
       worker_freed(context),
       operations(context,
                  [this](const std::string& name, const std::string& what) {

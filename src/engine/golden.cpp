@@ -9,6 +9,8 @@ namespace ate::engine {
 namespace {
 
 constexpr std::chrono::seconds kLookAgain(60);
+constexpr std::chrono::milliseconds kCancel(200);
+constexpr std::int64_t kRetryAfterSeconds = 5;
 
 bool asks(const v1alpha1::ActorTemplate& source) {
   return source.spec().snapshots().golden();
@@ -125,6 +127,7 @@ async::Task<void> Engine::State::refresh_goldens() {
       ++it;
     }
   }
+  golden_news.beat();
 }
 
 /// What one built now would be made of.
@@ -202,20 +205,63 @@ const Golden* Engine::State::golden_of(const EntryPtr& entry) const {
   return found == goldens.end() ? nullptr : &found->second;
 }
 
+std::string Engine::State::usable_golden(const EntryPtr& entry) const {
+  const Golden* golden = goldens.empty() ? nullptr : golden_of(entry);
+  const bool usable = golden != nullptr && golden->usable() && !leaving.contains(golden->snapshot);
+  return usable ? golden->snapshot : std::string();
+}
+
+async::Task<Result<std::string>> Engine::State::await_golden(EntryPtr entry, RunPtr run) {
+  StageTimer timer(*run, clock, "golden");
+  const SteadyTime deadline = now() + settings.park_limit;
+  std::string id = usable_golden(entry);
+  core::GoldenState state = core::GoldenState::Pending;
+  std::string why;
+  while (id.empty()) {
+    const Golden* golden = golden_of(entry);
+    // Off: it is not looked at yet, the daemon has just begun.
+    state = golden == nullptr || golden->source == nullptr ? core::GoldenState::Pending
+                                                           : core::golden_state(golden->facts());
+    why = golden == nullptr ? std::string() : golden->error;
+    const auto left = std::max(deadline - now(), SteadyTime::duration::zero());
+    if (state == core::GoldenState::Failed || left == SteadyTime::duration::zero()) {
+      break;
+    }
+    const bool news = co_await golden_news.wait_for(std::min<SteadyTime::duration>(left, kCancel));
+    static_cast<void>(news);  // it is looked at again either way
+    ATE_CO_TRY(next_stage(*run));
+    id = usable_golden(entry);
+  }
+  if (!id.empty()) {
+    co_return id;
+  }
+  Error error(state == core::GoldenState::Failed ? Errc::StateConflict : Errc::Unavailable,
+              "actor " + entry->label() +
+                  " was saved with scope DATA_ON_GOLDEN, and the golden snapshot of its template "
+                  "generation is " +
+                  std::string(core::name(state)) + (why.empty() ? "" : " (" + why + ")") +
+                  ": `resume` with {\"boot\": true} starts cold on its volumes");
+  error = std::move(error).with("goldenState", std::string(core::name(state)));
+  if (error.code() == Errc::Unavailable) {
+    error = std::move(error).with("retryAfterSeconds", kRetryAfterSeconds);
+  }
+  co_return fail(std::move(error));
+}
+
 core::Facts Engine::State::facts_now(const EntryPtr& entry) const {
   core::Facts facts = entry->facts();
-  const Golden* golden = goldens.empty() ? nullptr : golden_of(entry);
-  facts.golden = golden != nullptr && golden->usable() && !leaving.contains(golden->snapshot);
+  facts.golden = !usable_golden(entry).empty();
   return facts;
 }
 
 /// One that did not give a running actor is not used again: new actors boot cold until there is
-/// another.
-void Engine::State::distrust_golden(const EntryPtr& entry, const std::string& snapshot,
-                                    const Error& error) {
-  const bool its_fault = error.code() == Errc::SnapshotCorrupt ||
-                         error.code() == Errc::SnapshotIncompatible ||
-                         error.code() == Errc::RestoreFailed;
+/// another. On an actor's own volumes a failure may be theirs.
+void Engine::State::distrust_golden(const EntryPtr& entry, const Start& start, const Error& error) {
+  const bool told = error.code() == Errc::SnapshotCorrupt ||
+                    error.code() == Errc::SnapshotIncompatible ||
+                    error.code() == Errc::RestoreFailed;
+  const bool its_fault = told && (start.source == core::Source::Golden || start.bad_memory);
+  const std::string& snapshot = start.choice.memory;
   const std::shared_ptr<const v1alpha1::Actor> actor = entry->actor();
   const v1alpha1::TemplateRef& reference = actor->spec().template_();
   const auto found = goldens.find({entry->atespace(), reference.name(), reference.generation()});

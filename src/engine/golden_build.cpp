@@ -61,6 +61,7 @@ async::Task<void> Engine::State::build_golden(Generation generation) {
   const Status status = co_await try_build(build);
   Golden& after = goldens[generation];
   after.building = false;
+  golden_news.beat();
   if (status) {
     after.failures = 0;
     after.error.clear();

@@ -54,6 +54,18 @@ runtime::Incarnation incarnation_of(const Entry& entry, const Start& start) {
   return incarnation;
 }
 
+/// What the runtime says of a memory that meets files it has never seen is no explanation.
+Error told_of(const Start& start, Error error) {
+  if (start.source != core::Source::DataOnGolden) {
+    return error;
+  }
+  return std::move(error).context(
+      "golden snapshot " + start.choice.memory +
+      " could not be restored onto the actor's own volumes, where each file that its guest has "
+      "open must be there under its name and of its kind (`resume` with {\"boot\": true} starts "
+      "cold on them)");
+}
+
 void show_volumes(const Start& start, v1alpha1::ActorStatus& status) {
   status.clear_volumes();
   for (const artifacts::Volume& volume : start.volumes) {
@@ -86,7 +98,7 @@ async::Task<Status> Engine::State::run_resume(EntryPtr entry, RunPtr run, core::
   start->source = decision.source;
   Status status = co_await prepare_start(entry, run, start);
   if (!status) {
-    distrust_golden(entry, start->snapshot, status.error());
+    distrust_golden(entry, *start, status.error());
     co_return status;
   }
   status = co_await begin_start(entry, run, start);
@@ -102,7 +114,7 @@ async::Task<Status> Engine::State::run_resume(EntryPtr entry, RunPtr run, core::
   }
   start->held.reset();
   if (!status) {
-    distrust_golden(entry, start->snapshot, status.error());
+    distrust_golden(entry, *start, status.error());
     co_await undo_start(entry, run, start, status.error());
   }
   co_return status;
@@ -276,10 +288,12 @@ async::Task<Status> Engine::State::launch(EntryPtr entry, RunPtr run,
   if (verify) {
     StageTimer timer(*run, clock, "verify");
     // Its word comes first: a corrupt payload is why a restore fails.
-    ATE_CO_TRY(co_await verify->join());
+    const Status whole = co_await verify->join();
+    start->bad_memory = !whole;
+    ATE_CO_TRY(Status(whole));
   }
   if (!sandbox) {
-    co_return fail(std::move(sandbox).error());
+    co_return fail(told_of(*start, std::move(sandbox).error()));
   }
   ATE_CO_TRY(pass_failpoint("resume-after-launch"));
   ATE_CO_TRY(next_stage(*run));

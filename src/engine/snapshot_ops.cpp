@@ -156,12 +156,7 @@ async::Task<Status> Engine::State::prepare_save(EntryPtr entry, RunPtr run,
     co_return fail(Errc::StateConflict, "actor " + entry->label() + ": its guest has just ended");
   }
   save->volumes = volume_names(entry);
-  if (save->scope != core::Scope::Full && save->volumes.empty()) {
-    co_return fail(Error(Errc::InvalidValue,
-                         "scope DATA keeps durable volumes only, and the "
-                         "template has none")
-                       .with_field("scope"));
-  }
+  ATE_CO_TRY(check_save_scope(entry, *save));
   std::int64_t expected = kBesideMemory;
   if (save->scope == core::Scope::Full) {
     expected += co_await save->guest->sandbox->resident_bytes();

@@ -70,6 +70,7 @@ struct Start {
   std::optional<core::BakedSize> size;    // of the guest; unset = what the worker gives
   std::shared_ptr<const MarkedIds> held;  // the golden snapshot it reads
   std::shared_ptr<const std::vector<std::string>> in_use;  // its guest takes it over
+  bool bad_memory = false;                // the snapshot that gives it is what was found at fault
   std::shared_ptr<const v1alpha1::SandboxConfig> config;
   std::vector<runtime::ContainerImage> images;
 };
@@ -126,6 +127,9 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
                                                   std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Status> open_source(EntryPtr entry, RunPtr run,
                                                 std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> select_source(EntryPtr entry, RunPtr run,
+                                                  std::shared_ptr<Start> start);
+  [[nodiscard]] async::Task<Status> open_memory(std::shared_ptr<Start> start);
   [[nodiscard]] async::Task<Result<artifacts::SnapshotStore::Opened>> open_row(std::string id);
   [[nodiscard]] async::Task<Status> take_worker(EntryPtr entry, std::shared_ptr<Start> start);
   void mark_in_use(Start& start);
@@ -146,6 +150,10 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
 
   struct Save;
   // volumes.cpp
+  /// Of its generation; null when that is gone.
+  [[nodiscard]] std::shared_ptr<const v1alpha1::ActorTemplate> blueprint_of(
+      const EntryPtr& entry) const;
+  [[nodiscard]] Status check_save_scope(const EntryPtr& entry, const Save& save) const;
   [[nodiscard]] core::Scope scope_of(const EntryPtr& entry, core::State transient,
                                      const std::string& asked) const;
   [[nodiscard]] std::vector<std::string> volume_names(const EntryPtr& entry) const;
@@ -211,8 +219,12 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   [[nodiscard]] async::Task<bool> drop_golden_row(std::string id);
   /// Of the actor's template generation; null when there is none.
   [[nodiscard]] const Golden* golden_of(const EntryPtr& entry) const;
+  /// Id of the one that it may start from now; "" = none.
+  [[nodiscard]] std::string usable_golden(const EntryPtr& entry) const;
+  /// The same when none is usable yet: it may be on its way.
+  [[nodiscard]] async::Task<Result<std::string>> await_golden(EntryPtr entry, RunPtr run);
   [[nodiscard]] core::Facts facts_now(const EntryPtr& entry) const;
-  void distrust_golden(const EntryPtr& entry, const std::string& snapshot, const Error& error);
+  void distrust_golden(const EntryPtr& entry, const Start& start, const Error& error);
   [[nodiscard]] std::optional<v1alpha1::GoldenStatus> golden_status(
       const v1alpha1::ActorTemplate& source) const;
 
@@ -359,6 +371,7 @@ struct Engine::State : std::enable_shared_from_this<Engine::State> {
   std::map<Generation, Golden> goldens;
   std::uint64_t golden_kicks = 0;
   Pulse golden_kick;
+  Pulse golden_news;  // one was built, or looked at again
   std::size_t parked = 0;
   std::size_t execs = 0;
   bool ready = false;

@@ -8,24 +8,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kForcePatience(1000);
 
-Status check_scope(const std::string& scope) {
-  const std::optional<core::Scope> known = core::parse_scope(scope);
-  if (scope.empty() || known == core::Scope::Full || known == core::Scope::Data) {
-    return {};
-  }
-  if (known == core::Scope::DataOnGolden) {
-    return fail(
-        Error(Errc::NotYetSupported, "scope " + scope + " is not supported yet: use FULL or DATA")
-            .with_field("scope"));
-  }
-  return fail(
-      Error(Errc::InvalidValue, "scope is one of FULL, DATA, DATA_ON_GOLDEN").with_field("scope"));
-}
-
 Status check_options(core::Command command, const VerbOptions& options) {
   const bool saves = command == core::Command::Pause || command == core::Command::Suspend;
   if (saves) {
-    ATE_TRY(check_scope(options.scope));
+    ATE_TRY(core::check_scope(options.scope));
   }
   return {};
 }

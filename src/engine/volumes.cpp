@@ -55,15 +55,37 @@ bool has_volumes(const v1alpha1::ActorTemplateSpec& spec) {
 
 }  // namespace
 
+std::shared_ptr<const v1alpha1::ActorTemplate> Engine::State::blueprint_of(
+    const EntryPtr& entry) const {
+  const std::shared_ptr<const v1alpha1::Actor> actor = entry->actor();
+  const v1alpha1::TemplateRef& reference = actor->spec().template_();
+  return templates.find_template(entry->atespace(), reference.name(), reference.generation());
+}
+
+Status Engine::State::check_save_scope(const EntryPtr& entry, const Save& save) const {
+  const std::string scope(core::name(save.scope));
+  if (save.scope != core::Scope::Full && save.volumes.empty()) {
+    return fail(Error(Errc::InvalidValue,
+                      "scope " + scope + " keeps durable volumes only, and the template has none")
+                    .with_field("scope"));
+  }
+  const auto blueprint = blueprint_of(entry);
+  const bool golden = blueprint != nullptr && blueprint->spec().snapshots().golden();
+  if (save.scope == core::Scope::DataOnGolden && !golden) {
+    return fail(Error(Errc::InvalidValue, "scope " + scope +
+                                              " starts from the golden snapshot, and the template "
+                                              "generation asks for none (snapshots.golden)")
+                    .with_field("scope"));
+  }
+  return {};
+}
+
 core::Scope Engine::State::scope_of(const EntryPtr& entry, core::State transient,
                                     const std::string& asked) const {
   if (const std::optional<core::Scope> scope = core::parse_scope(asked)) {
     return *scope;
   }
-  const std::shared_ptr<const v1alpha1::Actor> actor = entry->actor();
-  const v1alpha1::TemplateRef& reference = actor->spec().template_();
-  const auto blueprint =
-      templates.find_template(entry->atespace(), reference.name(), reference.generation());
+  const auto blueprint = blueprint_of(entry);
   if (blueprint == nullptr) {
     return core::Scope::Full;
   }
@@ -74,10 +96,7 @@ core::Scope Engine::State::scope_of(const EntryPtr& entry, core::State transient
 }
 
 std::vector<std::string> Engine::State::volume_names(const EntryPtr& entry) const {
-  const std::shared_ptr<const v1alpha1::Actor> actor = entry->actor();
-  const v1alpha1::TemplateRef& reference = actor->spec().template_();
-  const auto blueprint =
-      templates.find_template(entry->atespace(), reference.name(), reference.generation());
+  const auto blueprint = blueprint_of(entry);
   std::vector<std::string> names;
   if (blueprint != nullptr) {
     for (const v1alpha1::Volume& volume : blueprint->spec().volumes()) {

@@ -5,6 +5,7 @@
 //   /hold?path=       keeps a file open                      /space?path=     bytes of its file system
 //   /fill?path=&mib=  appends so much, or what goes: bytes and the error
 //   /remove?path=     removes a file
+//   /hold?path=       keeps a file open                      /kept?do=        read, map, append: what KEEP names
 //   /print?line=      a line on stdout                       /complain?line=  a line on stderr
 //   /env?name=        an environment variable                /whoami          uid gid cwd hostname
 //   /alloc?mib=       touches that much memory               /random          16 bytes of /dev/urandom in hex
@@ -32,6 +33,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -40,6 +42,8 @@
 
 static unsigned long counter;
 static int listening = -1;
+static int kept = -1;
+static char *kept_map;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int write_all(int fd, const void *data, size_t size) {
@@ -329,6 +333,18 @@ static void handle(int fd) {
       return;
     }
     n = snprintf(body, sizeof body, "ok\n");
+  } else if (is(target, "/kept")) {
+    // KEEP, open and mapped since the start: `read` from its begin, `map` through the mapping, `append` where it stands.
+    parameter(target, "do", value, sizeof value);
+    if (strcmp(value, "append") == 0) {
+      n = (int)write(kept, "more", 4);
+      n = snprintf(body, sizeof body, "%d\n", n);
+    } else if (strcmp(value, "map") == 0) {
+      n = snprintf(body, sizeof body, "%.7s", kept_map);
+    } else {
+      n = (int)pread(kept, body, sizeof body, 0);
+    }
+    n = n < 0 ? snprintf(body, sizeof body, "errno %d\n", errno) : n;
   } else if (is(target, "/env")) {
     parameter(target, "name", value, sizeof value);
     const char *text = getenv(value);
@@ -501,6 +517,15 @@ int main(int argc, char **argv) {
   const char *slow = getenv("START_MS");
   if (slow != NULL) {
     poll(NULL, 0, atoi(slow));  // a program that takes its time to start
+  }
+  const char *keep = getenv("KEEP");
+  if (keep != NULL) {
+    kept = open(keep, O_RDWR | O_CREAT, 0644);
+    if (kept < 0 || write(kept, "golden\n", 7) != 7) {
+      perror(keep);
+      return 1;
+    }
+    kept_map = mmap(NULL, 7, PROT_READ | PROT_WRITE, MAP_SHARED, kept, 0);
   }
   const char *port = getenv("PORT");
   struct sockaddr_in address = {.sin_family = AF_INET};

@@ -53,10 +53,12 @@ inline constexpr std::size_t kCommandCount = 14;
 /// The verb that an operation of this command carries: `resume`, `pause`, ...
 [[nodiscard]] std::string_view verb_of(Command command);
 
-/// What a start begins from, in the order of selection. Data is not selected but what a selected
-/// snapshot turns out to give: a cold start on its durable volumes (core/start.hpp).
-enum class Source : std::uint8_t { Pause, Committed, Fork, Golden, Boot, Data };
-/// As `status.restoredFrom` shows it: pause | snapshot | fork | golden | boot | data.
+/// What a start begins from, in the order of selection. Data and DataOnGolden are not selected but
+/// what a selected snapshot turns out to give: its durable volumes, cold or under the memory of the
+/// golden snapshot (core/start.hpp).
+enum class Source : std::uint8_t { Pause, Committed, Fork, Golden, Boot, Data, DataOnGolden };
+/// As `status.restoredFrom` shows it: pause | snapshot | fork | golden | boot | data |
+/// data-on-golden.
 [[nodiscard]] std::string_view name(Source source);
 
 /// Ids of the snapshots that an actor's record names; empty = none.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ate/core/lifecycle.hpp"
+#include "ate/util/result.hpp"
 
 /// What a start is made of: which memory, which durable volumes. Pure; docs/volumes.md tells the
 /// same to operators.
@@ -21,6 +22,8 @@ inline constexpr std::size_t kScopeCount = 3;
 /// FULL | DATA | DATA_ON_GOLDEN.
 [[nodiscard]] std::string_view name(Scope scope);
 [[nodiscard]] std::optional<Scope> parse_scope(std::string_view text);
+/// As a call gives it: "" leaves it to the template.
+[[nodiscard]] Status check_scope(std::string_view text);
 
 /// In VolumeMarks::restore: no snapshot's copies but empty volumes, as of a new actor.
 inline constexpr const char* kVolumesAsNew = "new";
@@ -44,18 +47,22 @@ struct StartFacts {
   Source source = Source::Boot;
   Selected snapshot;  // unless source is Boot
   VolumeMarks marks;
+  std::string golden;  // that may be used, of the actor's template generation; "" = none
 };
 
 struct StartChoice {
-  /// Data: cold on the volumes of `snapshot`.
+  /// Data: cold on the volumes of `snapshot`. DataOnGolden: on them with the golden memory.
   Source source = Source::Boot;
-  std::string memory;  // snapshot whose memory is restored; "" = cold
+  /// Snapshot whose memory is restored; "" = cold, or with DataOnGolden that there is none to be
+  /// had and the start has to wait or fail.
+  std::string memory;
   std::string
       volumes;  // snapshot or kVolumesAsNew that replaces the live ones first; "" = as they are
 };
 
-/// Memory and files match: a memory is only ever restored onto the volumes of its own snapshot. A
-/// snapshot of another template generation gives its volumes only.
+/// Memory and files match: a memory is only ever restored onto the volumes of its own snapshot; the
+/// golden one alone onto others, where the actor was saved with scope DATA_ON_GOLDEN. A snapshot of
+/// another template generation gives its volumes only.
 [[nodiscard]] StartChoice choose_start(const StartFacts& facts);
 
 /// From the moment a guest may run the live volumes equal no snapshot. (A start that fails is tried

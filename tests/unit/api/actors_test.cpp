@@ -113,7 +113,7 @@ TEST_CASE("verbs: bodies are strict") {
       {"resume", R"({"boot":"yes"})", "invalid-type"},
       {"resume", R"({"boot":tru)", "malformed"},
       {"resume", R"([])", "invalid-type"},
-      {"suspend", R"({"scope":"DATA_ON_GOLDEN"})", "not-yet-supported"},
+      {"suspend", R"({"scope":"DATA_ON_GOLD"})", "invalid-value"},
       {"pause", R"({"scope":"full"})", "invalid-value"},
       {"pause", R"({"grace":"-1s"})", "invalid-value"},
       {"revert", R"({"keepVolumes":"yes"})", "invalid-type"},

@@ -91,7 +91,8 @@ TEST_CASE("template: what later work implements is refused, never ignored") {
   bad_spec(R"("onHostReboot":"revert")", "spec.onHostReboot", kLater);
   bad_spec(R"("warmupSeconds":0)", "spec.warmupSeconds", kInvalid);
   bad_spec(R"("snapshots":{"golden":true},"warmupSeconds":3601)", "spec.warmupSeconds", kInvalid);
-  bad_spec(R"("snapshots":{"onSuspend":"DATA_ON_GOLDEN"})", "spec.snapshots.onSuspend", kLater);
+  bad_spec(R"("snapshots":{"golden":true,"onSuspend":"DATA_ON_GOLDEN"})",
+           "spec.snapshots.onSuspend", kInvalid);  // no durable volume
   bad_container(R"("ports":[{"containerPort":1,"protocol":"UDP"}])", ".ports[0].protocol", kLater);
   expect<v1alpha1::ActorTemplate>(
       R"({"metadata":{"name":"t"},"spec":{"sandboxClass":"microvm","containers":[{"name":"a","image":"i"}]}})",

@@ -10,6 +10,7 @@ using namespace ate::core;
 
 constexpr const char* kS = "01snapshot";
 constexpr const char* kOther = "01other";
+constexpr const char* kGolden = "01golden";
 
 TEST_CASE("a scope has one name") {
   for (std::size_t i = 0; i < kScopeCount; ++i) {
@@ -21,43 +22,62 @@ TEST_CASE("a scope has one name") {
 }
 
 TEST_CASE("every start: which memory, which volumes") {
-  // All of source x scope x generation x match x restore; what must hold, not a copy of the code.
-  for (const Source source : {Source::Pause, Source::Committed, Source::Boot}) {
-    for (const Scope scope : {Scope::Full, Scope::Data, Scope::DataOnGolden}) {
+  // All of source x scope x generation x match x restore x golden; what must hold, not a copy of
+  // the code.
+  const std::vector<Source> sources = {Source::Pause, Source::Committed, Source::Fork,
+                                       Source::Boot};
+  std::vector<StartFacts> all;
+  for (const Source source : sources) {
+    for (std::size_t scope = 0; scope < kScopeCount; ++scope) {
       for (const bool same : {true, false}) {
         for (const std::string match : {"", kS, kOther}) {
           for (const std::string restore : {"", kS, kVolumesAsNew}) {
-            StartFacts facts;
-            facts.source = source;
-            facts.snapshot = {kS, scope, same};
-            facts.marks.match = match;
-            facts.marks.restore = restore;
-            const StartChoice choice = choose_start(facts);
-            const std::string case_name = std::string(name(source)) + " " +
-                                          std::string(name(scope)) + (same ? " same" : " other") +
-                                          " match=" + match + " restore=" + restore;
-            INFO(case_name);
-            // A memory only with the volumes of its own snapshot.
-            if (!choice.memory.empty()) {
-              CHECK(choice.memory == kS);
-              CHECK(scope == Scope::Full);
-              CHECK(same);
-              CHECK(choice.source == source);
-              CHECK((choice.volumes == kS || match == kS));
-            }
-            // A cold boot takes no snapshot but what a revert asked for.
-            if (source == Source::Boot) {
-              CHECK(choice.source == Source::Boot);
-              CHECK(choice.memory.empty());
-              CHECK(choice.volumes == restore);
-            } else {
-              CHECK((choice.memory.empty() == (choice.source == Source::Data)));
-              CHECK(choice.volumes == (match == kS ? "" : kS));
+            for (const std::string golden : {"", kGolden}) {
+              all.push_back(
+                  {source, {kS, static_cast<Scope>(scope), same}, {match, restore, false}, golden});
             }
           }
         }
       }
     }
+  }
+  CHECK(all.size() == 4 * kScopeCount * 2 * 3 * 3 * 2);
+  for (const StartFacts& facts : all) {
+    const Scope scope = facts.snapshot.scope;
+    const bool same = facts.snapshot.same_generation;
+    const std::string& match = facts.marks.match;
+    const StartChoice choice = choose_start(facts);
+    const std::string case_name = std::string(name(facts.source)) + " " + std::string(name(scope)) +
+                                  (same ? " same" : " other") + " match=" + match +
+                                  " restore=" + facts.marks.restore + " golden=" + facts.golden;
+    INFO(case_name);
+    // A memory only with the volumes of its own snapshot; the golden one where that was asked for.
+    if (choice.memory == kGolden) {
+      CHECK(scope == Scope::DataOnGolden);
+      CHECK(choice.source == Source::DataOnGolden);
+    } else if (!choice.memory.empty()) {
+      CHECK(choice.memory == kS);
+      CHECK(scope == Scope::Full);
+      CHECK(choice.source == facts.source);
+    }
+    if (!choice.memory.empty()) {
+      CHECK(same);
+      CHECK((choice.volumes == kS || match == kS));
+    }
+    // A cold boot takes no snapshot but what a revert asked for.
+    if (facts.source == Source::Boot) {
+      CHECK(choice.source == Source::Boot);
+      CHECK(choice.memory.empty());
+      CHECK(choice.volumes == facts.marks.restore);
+      continue;
+    }
+    CHECK(choice.volumes == (match == kS ? "" : kS));
+    // Cold only by its scope or its generation: never for want of a golden snapshot.
+    const bool cold = scope == Scope::Data || !same;
+    CHECK((choice.source == Source::Data) == cold);
+    const bool wants = scope == Scope::DataOnGolden && same;
+    CHECK((choice.source == Source::DataOnGolden) == wants);
+    CHECK(choice.memory.empty() == (cold || (wants && facts.golden.empty())));
   }
 }
 
@@ -72,15 +92,15 @@ TEST_CASE("marks: a whole life of the volumes") {
   SECTION("a start that fails restores them at the next one") {
     marks = marks_of_start(marks);
     CHECK(marks == VolumeMarks{"", "", false});
-    StartFacts facts{Source::Committed, {kS, Scope::Full, true}, marks};
+    StartFacts facts{Source::Committed, {kS, Scope::Full, true}, marks, {}};
     CHECK(choose_start(facts).volumes == kS);
   }
   SECTION("a revert brings them back, also for a cold boot") {
     marks = marks_of_revert(marks_of_run(), kS, false);
     CHECK(marks == VolumeMarks{"", kS, false});
-    CHECK(choose_start({Source::Boot, {}, marks}).volumes == kS);
+    CHECK(choose_start({Source::Boot, {}, marks, {}}).volumes == kS);
     marks = marks_of_start(marks);  // fails
-    CHECK(choose_start({Source::Boot, {}, marks}).volumes == kS);
+    CHECK(choose_start({Source::Boot, {}, marks, {}}).volumes == kS);
     CHECK(marks_of_run() == VolumeMarks{});
   }
   SECTION("a revert to the snapshot that they equal has nothing to do") {
@@ -92,7 +112,7 @@ TEST_CASE("marks: a whole life of the volumes") {
   SECTION("keepVolumes keeps what is live") {
     marks = marks_of_revert(marks_of_run(), kS, true);
     CHECK(marks == VolumeMarks{"", "", true});
-    CHECK(choose_start({Source::Boot, {}, marks}).volumes.empty());
+    CHECK(choose_start({Source::Boot, {}, marks, {}}).volumes.empty());
     // And a plain revert after it goes to the snapshot all the same.
     CHECK(marks_of_revert(marks, kS, false) == VolumeMarks{"", kS, false});
   }
