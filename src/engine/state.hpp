@@ -70,7 +70,7 @@ struct Start {
   std::optional<core::BakedSize> size;    // of the guest; unset = what the worker gives
   std::shared_ptr<const MarkedIds> held;  // the golden snapshot it reads
   std::shared_ptr<const std::vector<std::string>> in_use;  // its guest takes it over
-  bool bad_memory = false;                // the snapshot that gives it is what was found at fault
+  bool bad_memory = false;  // the snapshot that gives it is what was found at fault
   std::shared_ptr<const v1alpha1::SandboxConfig> config;
   std::vector<runtime::ContainerImage> images;
 };

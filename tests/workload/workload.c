@@ -4,8 +4,7 @@
 //   /write?path=&data= writes a file                         /read?path=      reads one
 //   /hold?path=       keeps a file open                      /space?path=     bytes of its file system
 //   /fill?path=&mib=  appends so much, or what goes: bytes and the error
-//   /remove?path=     removes a file
-//   /hold?path=       keeps a file open                      /kept?do=        read, map, append: what KEEP names
+//   /remove?path=     removes a file                         /kept?do=        read, map, append: what KEEP names
 //   /print?line=      a line on stdout                       /complain?line=  a line on stderr
 //   /env?name=        an environment variable                /whoami          uid gid cwd hostname
 //   /alloc?mib=       touches that much memory               /random          16 bytes of /dev/urandom in hex

@@ -56,8 +56,8 @@ std::vector<Subject> subjects() {
   const std::string config =
       R"({"spec":{"sandboxClass":"gvisor","assets":{"runsc":{"path":"/usr/bin/runsc"}}}})";
   return {
-      {Kind::ActorTemplate, "default", template_yaml("x", ""),
-       template_yaml("x", "  ttl: 24h\n"), template_json("x"), "ActorTemplate/default/x"},
+      {Kind::ActorTemplate, "default", template_yaml("x", ""), template_yaml("x", "  ttl: 24h\n"),
+       template_json("x"), "ActorTemplate/default/x"},
       {Kind::WorkerPool, "", pool_yaml("x", "1Gi"), pool_yaml("x", "2Gi"), pool, "WorkerPool/x"},
       {Kind::SandboxConfig, "", config_yaml("x", ""),
        config_yaml("x", "  gvisor: {platform: kvm}\n"), config, "SandboxConfig/x"},
