@@ -41,7 +41,7 @@ Result<std::optional<std::string>> actor_filter(const Call& call) {
 }
 
 Result<std::optional<std::string>> operation_state(const Call& call) {
-  const std::optional<std::string> name = call.query_value("state");
+  std::optional<std::string> name = call.query_value("state");
   v1alpha1::Operation::State state = v1alpha1::Operation::RUNNING;
   if (name && !v1alpha1::Operation::State_Parse(*name, &state)) {
     return fail(

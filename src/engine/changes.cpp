@@ -86,6 +86,7 @@ async::Task<Status> Engine::State::change(EntryPtr entry, Change change) {
     record->set_running_operation(change.ends_run ? std::string() : change.run->id());
     if (change.ends_run) {
       end_run(change.run, change.error);
+      change.run->committing = true;
     }
     batch.put_operations.push_back(change.run->row());
   }
@@ -120,6 +121,9 @@ async::Task<Status> Engine::State::change(EntryPtr entry, Change change) {
     batch.put_actors.push_back(record);
   }
   const Status status = co_await journal.commit(std::move(batch));
+  if (change.run != nullptr) {
+    change.run->committing = false;  // nothing is read between here and swap_in
+  }
   if (!status) {
     if (change.run != nullptr && change.ends_run && change.even_unsaved) {
       journal.later(change.run->row());

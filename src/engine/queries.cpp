@@ -95,7 +95,7 @@ async::Task<Result<std::shared_ptr<const v1alpha1::Operation>>> Engine::State::o
   const std::shared_ptr<State> self = shared_from_this();
   const auto running = runs.find(id);
   if (running != runs.end() && running->second->intent) {
-    co_return running->second->row();
+    co_return running->second->shown();
   }
   std::shared_ptr<const v1alpha1::Operation> unsaved = journal.unsaved(id);
   if (unsaved != nullptr) {

@@ -68,4 +68,16 @@ std::shared_ptr<const v1alpha1::Operation> Run::row() const {
   return row;
 }
 
+std::shared_ptr<const v1alpha1::Operation> Run::shown() const {
+  if (!committing) {
+    return row();
+  }
+  auto running = std::make_shared<v1alpha1::Operation>(*row());
+  running->set_state(v1alpha1::Operation::RUNNING);
+  running->clear_finished_at();
+  running->clear_duration_ms();
+  running->clear_error_json();
+  return running;
+}
+
 }  // namespace ate::engine

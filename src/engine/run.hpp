@@ -34,6 +34,9 @@ class Run final : public runtime::StageSink {
   void prolong();
   /// As the store and the API have it.
   [[nodiscard]] std::shared_ptr<const v1alpha1::Operation> row() const;
+  /// As the API has it: an end that is being committed together with the actor's new state is not
+  /// there before that state is.
+  [[nodiscard]] std::shared_ptr<const v1alpha1::Operation> shown() const;
 
   [[nodiscard]] const std::string& id() const noexcept { return id_; }
 
@@ -55,8 +58,9 @@ class Run final : public runtime::StageSink {
   async::Event begun;                // intent committed, or failed before
   async::Event let_go;  // the actor is free for other verbs; at the latest when it is done
   async::Event done;
-  std::string snapshot;  // id of the one it made for itself
-  std::string verb;      // as its row tells it
+  bool committing = false;  // its end, and what the actor then is
+  std::string snapshot;     // id of the one it made for itself
+  std::string verb;         // as its row tells it
 
  private:
   const std::string id_;

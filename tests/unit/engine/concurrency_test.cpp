@@ -57,6 +57,38 @@ TEST_CASE("respond-async: 202 at once, the operation can be waited for") {
   });
 }
 
+TEST_CASE("operation: DONE is not read before the actor's new state") {
+  with_calls([](World& w, async::TaskScope&) -> async::Task<void> {
+    co_await w.create("a");
+    Gate gate(w, "boot");
+    VerbOptions options;
+    options.wait = false;
+    const auto answer = co_await w.engine->resume(World::key("a"), options, Caller{});
+    ok(answer);
+    co_await gate.reached.wait();
+    async::Event open(w.context);
+    int commits = 0;
+    w.store.gate = [&open, &commits]() -> async::Task<void> {
+      ++commits;
+      co_await open.wait();
+    };
+    gate.open.set();
+    co_await w.until([&commits]() { return commits > 0; });
+    const auto held = co_await w.engine->operation(answer->operation);
+    ok(held);
+    CHECK((*held)->state() == v1alpha1::Operation::RUNNING);
+    CHECK((*held)->finished_at().empty());
+    CHECK(w.state("a") == "RESUMING");
+    open.set();
+    const auto ended =
+        co_await w.engine->wait_operation(answer->operation, std::chrono::seconds(5));
+    w.store.gate = nullptr;
+    ok(ended);
+    CHECK((*ended)->state() == v1alpha1::Operation::DONE);
+    CHECK(w.state("a") == "RUNNING");
+  });
+}
+
 TEST_CASE("wait: when it runs out the answer is 202 and the operation goes on") {
   with_calls([](World& w, async::TaskScope&) -> async::Task<void> {
     w.options.operation_wait = std::chrono::milliseconds(5);
