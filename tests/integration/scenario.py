@@ -196,12 +196,13 @@ class Case(unittest.TestCase):
         return [line for _, _, line in ate.processes_of(self.daemon.root, exclude=ate.own_pids(self.daemon.process))]
 
     def settled(self, before, timeout=2.0, ignore=()):
-        """The exact diff against `before` is empty within `timeout` (kernel objects end asynchronously)."""
+        """The exact diff against `before` is empty within `timeout` (kernel objects end asynchronously). A connection that was
+        ending when `before` was looked at may be gone: of descriptors only what came counts."""
         last = []
 
         def same():
-            now = self.daemon.seen()
-            last[:] = [{key: (before[key], now[key]) for key in before if key not in ignore and before[key] != now[key]}]
+            changes = ate.diff({key: value for key, value in before.items() if key not in ignore}, self.daemon.seen())
+            last[:] = [{key: (gone, came) for key, (gone, came) in changes.items() if came or key != "fds"}]
             return not last[0]
 
         try:
