@@ -7,8 +7,9 @@ namespace ate::engine {
 
 namespace {
 
-/// A budget that changes faster than it can be read is somebody else's game.
-constexpr int kTakeAttempts = 8;
+/// A budget that changes faster than it can be read is somebody else's game. Beside one attempt for
+/// each worker: any of them may turn out to be less than what was known of it.
+constexpr std::size_t kTakeAttempts = 8;
 
 using Measured = Workers::Measured;
 
@@ -38,6 +39,10 @@ void apply(const WorkerGroups& groups, const std::map<std::string, core::CgroupL
                              fail(std::move(done).error().context("limits of worker " + worker)));
     }
   }
+}
+
+bool same(const core::Budget& a, const core::Budget& b) {
+  return a.memory_bytes == b.memory_bytes && a.cpu_milli == b.cpu_milli;
 }
 
 std::string show(const Measured& measured) {
@@ -95,11 +100,13 @@ async::Task<void> Engine::State::refresh_budgets() {
 async::Task<Result<Slot>> Engine::State::take_slot(core::Demand demand, std::string uid) {
   const std::shared_ptr<State> self = shared_from_this();
   const WorkerGroups* groups = settings.worker_groups;
-  for (int attempt = 0; attempt < kTakeAttempts; ++attempt) {
+  const std::size_t attempts = kTakeAttempts + workers.names().size();
+  for (std::size_t attempt = 0; attempt < attempts; ++attempt) {
     ATE_CO_ASSIGN(Slot slot, workers.take(demand, uid));
     if (groups == nullptr) {
       co_return slot;
     }
+    const Result<core::Budget> sized_by = workers.offered(slot.worker);
     // Never a guest larger than what its cgroup allows now, whatever was true a second ago.
     const std::string place = settings.enforcement ? slot.worker : std::string();
     const std::optional<core::CgroupLimits> owed =
@@ -114,7 +121,9 @@ async::Task<Result<Slot>> Engine::State::take_slot(core::Demand demand, std::str
     if (owed && now) {
       workers.set_applied(slot.worker, *owed);
     }
-    if (!workers.set_measured(slot.worker, std::move(now))) {
+    workers.set_measured(slot.worker, std::move(now));
+    const Result<core::Budget> holds = workers.offered(slot.worker);
+    if (sized_by && holds && same(*sized_by, *holds)) {
       co_return slot;
     }
     workers.give_back(slot.worker, uid);

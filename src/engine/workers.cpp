@@ -112,6 +112,16 @@ Result<core::Budget> Workers::budget_of(const std::string& worker,
                       std::min(of_pool->cpu_milli, limit.cpu_milli)};
 }
 
+Result<core::Budget> Workers::offered(const std::string& worker) const {
+  const auto held = taken_.find(worker);
+  for (const PoolPtr& pool : pools()) {
+    if (held != taken_.end() && pool->metadata().name() == held->second.pool) {
+      return budget_of(worker, declared_budget(*pool));
+    }
+  }
+  return fail(Errc::NotFound, "worker " + worker + " is not taken, or its pool is gone");
+}
+
 core::PoolOffer Workers::offer(const v1alpha1::WorkerPool& pool) const {
   core::PoolOffer out;
   out.name = pool.metadata().name();

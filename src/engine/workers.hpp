@@ -65,6 +65,10 @@ class Workers {
   /// What an actor of the template would get on each pool, or why not.
   [[nodiscard]] v1alpha1::Explanation explain(const v1alpha1::ActorTemplate& blueprint) const;
 
+  /// What a taken worker offers by what is known now. NotFound: it is not taken, or its pool is
+  /// gone.
+  [[nodiscard]] Result<core::Budget> offered(const std::string& worker) const;
+
   // What the host says, kept up to date by budgets.cpp.
   /// Workers of all pools.
   [[nodiscard]] std::vector<std::string> names() const;

@@ -54,6 +54,26 @@ TEST_CASE("budgets: a pool's limits are written to its workers and read back as 
   });
 }
 
+TEST_CASE("budgets: the first start does not wait until every worker of a large pool was read") {
+  with_world([](World& w) -> async::Task<void> {
+    Tree tree(w);
+    tree.groups.tree = {{"/tree/memory.max", "max"}};
+    w.templates.all_pools.clear();
+    w.templates.add_pool("small", 40, "1Gi");
+    co_await w.start();  // no housekeeping: nothing was read before
+    co_await w.create("a");
+    co_await must(w.resume("a"));
+    CHECK(w.actor("a").status().guest().memory_bytes() == kGiB - (72LL << 20));
+    const std::string only = w.actor("a").status().worker();
+    // All others turn out to be of no use: the one that is left is found.
+    co_await must(w.suspend("a"));
+    tree.groups.apply_error = "memory.max was given 1 but says 2";
+    co_await w.create("b");
+    co_await must(w.resume("b"));
+    CHECK(w.actor("b").status().worker() == only);
+  });
+}
+
 // case T4, T8: lowered by hand while it is free
 TEST_CASE("budgets: what somebody wrote into a worker's cgroup holds at the very next start") {
   with_world([](World& w) -> async::Task<void> {
