@@ -151,6 +151,24 @@ class Start(unittest.TestCase):
         self.assertEqual(rig.daemon.wait_exit(60), -9)
         self.assertTrue(rig.fired(), name)
 
+    def test_a_worker_s_cgroup_without_a_leaf_goes(self):
+        """What a kill between the two directories of an incarnation leaves; what is not ours stays."""
+        rig = self.rig()
+        rig.start()
+        rig.take_baseline()
+        rig.daemon.process.kill()
+        self.assertEqual(rig.daemon.process.wait(10), -9)
+        top = next(path for path in ate.cgroup_trees(rig.daemon.cgroup) if os.path.isdir(path))
+        for name in ("small-1", "other"):
+            os.mkdir(os.path.join(top, name))
+        rig.start()
+        try:
+            ate.wait_until(lambda: not os.path.exists(os.path.join(top, "small-1")), 10, "the end of small-1")
+            self.assertTrue(os.path.exists(os.path.join(top, "other")))
+        finally:
+            os.rmdir(os.path.join(top, "other"))
+        rig.check_clean()
+
     def test_reconcile_killed_is_done_by_the_next_start(self):
         for name in ("reconcile-after-purge", "reconcile-after-commit", "store-commit-before", "store-commit-after"):
             with self.subTest(kill=name):

@@ -48,6 +48,12 @@ std::optional<GuestKey> parse_key(const std::string& id) {
   return serial ? std::optional<GuestKey>({id.substr(0, slash), *serial}) : std::nullopt;
 }
 
+/// "<pool>-<ordinal>"; "helpers" is none.
+bool is_worker(const std::string& name) {
+  const std::size_t dash = name.rfind('-');
+  return dash != std::string::npos && dash > 0 && serial_of(name.substr(dash + 1)).has_value();
+}
+
 class Finder {
  public:
   Finder(const Services& services, const Held& held) : services_(services), held_(held) {}
@@ -106,9 +112,11 @@ class Finder {
 
   void leaves(const std::string& worker) {
     const std::string directory = services_.options.cgroup_root + "/" + worker;
+    bool empty = true;
     for (const std::string& name : names_in(directory)) {
       const std::optional<std::int64_t> serial = serial_of(name);
       const std::string path = directory + "/" + name;
+      empty = empty && !serial;
       if (!serial || own_leaves_.contains(path)) {
         continue;  // control files, foreign groups, ours
       }
@@ -121,6 +129,10 @@ class Finder {
                           .serial = *serial,
                           .live = leaf.populated()});
       }
+    }
+    if (empty && is_worker(worker) && !services_.options.enforcement) {
+      // Killed after the leaf went, or before it came. (Enforced budgets keep their directories.)
+      found_.push_back({.kind = "cgroup", .id = worker + "/0", .uid = "", .serial = 0});
     }
   }
 
@@ -194,7 +206,12 @@ async::Task<Status> purge_leaf(Services& services, std::string directory) {
   const Result<bool> empty = co_await async::with_deadline(
       services.options.deadlines.reap, "waiting for cgroup " + directory, until_empty(leaf));
   ATE_CO_TRY(empty);
-  co_return leaf->remove();
+  ATE_CO_TRY(leaf->remove());
+  if (!services.options.enforcement) {
+    // IGNORED: an incarnation may be in it by now.
+    static_cast<void>(::rmdir(os::parent_dir(directory).c_str()));
+  }
+  co_return Status{};
 }
 
 async::Task<Status> purge_run_directory(Services& services, GuestKey key) {
