@@ -131,6 +131,12 @@ class Plain:
         self.netns.close()
 
 
+def mount_run(daemon):
+    """Its run directory lies on tmpfs, as /run does; the state stays on a disk. Unmounted when the daemon is closed."""
+    os.mkdir(daemon.run_dir, 0o755)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ate-run", daemon.run_dir], check=True)
+
+
 def figures(name, values, unit=1000.0):
     ordered = sorted(values)
     p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
@@ -162,6 +168,7 @@ def several(rounds):
     """Resume of an actor of two containers against the plain commands."""
     ours, plain = [], []
     with ate.Daemon(spec={"logLevel": "warning"}) as daemon:
+        mount_run(daemon)
         daemon.write("objects.yaml", scenario.objects() + TWO)
         daemon.start()
         daemon.wait_ready()
@@ -194,6 +201,7 @@ def main():
     series = {key: [] for key in ("resume", "first", "suspend", "plain restore", "plain create+restore", "plain suspend", "own resume", "own suspend")}
     stages = {}
     with ate.Daemon(spec={"logLevel": "warning"}) as daemon:
+        mount_run(daemon)
         daemon.write("objects.yaml", scenario.objects())
         daemon.start()
         daemon.wait_ready()
