@@ -21,16 +21,12 @@ std::string bytes(std::int64_t value) {
                                    : fmt::format("{:.1f}Gi", static_cast<double>(value) / kGi);
 }
 
-std::string cpus(std::int64_t milli) {
-  return milli % 1000 == 0 ? std::to_string(milli / 1000) : fmt::format("{}m", milli);
-}
-
 std::string term_value(const v1alpha1::BudgetTerm& term) {
   if (!term.has_value()) {
     return "max";
   }
   if (term.resource() == "cpu") {
-    return cpus(term.value());
+    return core::format_cpu(term.value());
   }
   return term.resource() == "pids" ? std::to_string(term.value()) : bytes(term.value());
 }
@@ -38,8 +34,9 @@ std::string term_value(const v1alpha1::BudgetTerm& term) {
 /// `budget 1Gi, 1 CPU - overhead 72Mi = guest 952Mi, 2 vCPUs`
 std::string sum(const v1alpha1::TermsStatus& budget, const v1alpha1::GuestStatus& guest) {
   return fmt::format("budget {}, {} CPU - overhead {} = guest {}, {} vCPUs",
-                     bytes(budget.budget_memory_bytes()), cpus(budget.budget_cpu_milli()),
-                     bytes(budget.overhead_bytes()), bytes(guest.memory_bytes()), guest.vcpus());
+                     bytes(budget.budget_memory_bytes()),
+                     core::format_cpu(budget.budget_cpu_milli()), bytes(budget.overhead_bytes()),
+                     bytes(guest.memory_bytes()), guest.vcpus());
 }
 
 void write_explanation(const v1alpha1::Explanation& explain, std::string& out) {
@@ -70,7 +67,7 @@ std::string as_text(const v1alpha1::Capacity& capacity) {
     out += "the budget of all workers can't be determined: " + capacity.problem() + "\n";
   } else {
     out += fmt::format("all workers together: {}, {} CPU\n", bytes(capacity.tree_memory_bytes()),
-                       cpus(capacity.tree_cpu_milli()));
+                       core::format_cpu(capacity.tree_cpu_milli()));
   }
   for (const v1alpha1::BudgetTerm& term : capacity.terms()) {
     out += fmt::format("  {:<7} {:>12}  {}{}\n", term.resource(), term_value(term), term.source(),

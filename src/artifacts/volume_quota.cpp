@@ -1,6 +1,5 @@
 #include "artifacts/volume_quota.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -29,8 +28,7 @@ class TakeOver final : public os::TreeVisitor {
     if (!S_ISREG(info.st_mode)) {
       return {};
     }
-    const UniqueFd file(
-        ::openat(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const UniqueFd file = os::open_entry(dir, name);
     if (!file) {
       return fail(Error::from_errno("open a file of a volume", errno));
     }

@@ -96,8 +96,7 @@ int nearness(Errc code) {
 }
 
 bool same_budget(const WorkerOffer& a, const WorkerOffer& b) {
-  return a.budget && b.budget && a.budget->memory_bytes == b.budget->memory_bytes &&
-         a.budget->cpu_milli == b.budget->cpu_milli;
+  return a.budget && b.budget && *a.budget == *b.budget;
 }
 
 /// Smaller is better.
@@ -175,8 +174,7 @@ std::string factor_text(double factor) {
 }
 
 std::string in_cpus(std::int64_t milli) {
-  return milli % 1000 == 0 ? std::to_string(milli / 1000) + " CPUs"
-                           : std::to_string(milli) + "m CPUs";
+  return format_cpu(milli) + " CPUs";
 }
 
 }  // namespace
@@ -278,7 +276,7 @@ Admission admit(const Demand& demand, const std::vector<PoolOffer>& pools) {
 }
 
 Result<LeastSize> least_size(const Demand& demand, const std::vector<PoolOffer>& pools) {
-  std::optional<LeastSize> least;
+  LeastSize least;
   for (const PoolOffer& pool : pools) {
     if (!eligible(demand, pool)) {
       continue;
@@ -289,23 +287,21 @@ Result<LeastSize> least_size(const Demand& demand, const std::vector<PoolOffer>&
         continue;
       }
       const GuestSize& guest = allotment->guest;
-      if (!least || guest.memory_bytes < least->size.memory_bytes) {
-        const std::int32_t vcpus = least ? least->size.vcpus : guest.vcpus;
-        const LeastSize before = least.value_or(LeastSize{});
-        least = LeastSize{{guest.memory_bytes, guest.overhead_bytes, vcpus},
-                          pool.name,
-                          before.most_memory_bytes,
-                          before.most_vcpus};
+      const bool first = least.pool.empty();
+      if (first || guest.memory_bytes < least.size.memory_bytes) {
+        least.size.memory_bytes = guest.memory_bytes;
+        least.size.overhead_bytes = guest.overhead_bytes;
+        least.pool = pool.name;
       }
-      least->size.vcpus = std::min(least->size.vcpus, guest.vcpus);
-      least->most_memory_bytes = std::max(least->most_memory_bytes, guest.memory_bytes);
-      least->most_vcpus = std::max(least->most_vcpus, guest.vcpus);
+      least.size.vcpus = first ? guest.vcpus : std::min(least.size.vcpus, guest.vcpus);
+      least.most_memory_bytes = std::max(least.most_memory_bytes, guest.memory_bytes);
+      least.most_vcpus = std::max(least.most_vcpus, guest.vcpus);
     }
   }
-  if (!least) {
+  if (least.pool.empty()) {
     return fail(refusal(demand, admit(demand, pools)));
   }
-  return std::move(*least);
+  return least;
 }
 
 Error refusal(const Demand& demand, const Admission& admission) {

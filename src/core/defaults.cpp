@@ -22,7 +22,7 @@ void plain_bytes(std::string* text) {
 
 void plain_cpu(std::string* text) {
   if (const auto milli = parse_cpu_milli(*text)) {
-    *text = *milli % 1000 == 0 ? std::to_string(*milli / 1000) : std::to_string(*milli) + "m";
+    *text = format_cpu(*milli);
   }
 }
 

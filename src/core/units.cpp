@@ -210,4 +210,9 @@ std::string format_bytes(std::int64_t bytes) {
   return std::to_string(bytes);
 }
 
+std::string format_cpu(std::int64_t milli) {
+  constexpr std::int64_t kWhole = 1000;
+  return milli % kWhole == 0 ? std::to_string(milli / kWhole) : std::to_string(milli) + "m";
+}
+
 }  // namespace ate::core

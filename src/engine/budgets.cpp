@@ -41,10 +41,6 @@ void apply(const WorkerGroups& groups, const std::map<std::string, core::CgroupL
   }
 }
 
-bool same(const core::Budget& a, const core::Budget& b) {
-  return a.memory_bytes == b.memory_bytes && a.cpu_milli == b.cpu_milli;
-}
-
 std::string show(const Measured& measured) {
   if (!measured) {
     return measured.error().message();
@@ -123,7 +119,7 @@ async::Task<Result<Slot>> Engine::State::take_slot(core::Demand demand, std::str
     }
     workers.set_measured(slot.worker, std::move(now));
     const Result<core::Budget> holds = workers.offered(slot.worker);
-    if (sized_by && holds && same(*sized_by, *holds)) {
+    if (sized_by && holds && *sized_by == *holds) {
       co_return slot;
     }
     workers.give_back(slot.worker, uid);

@@ -30,16 +30,11 @@ std::string class_name(v1alpha1::SandboxClass sandbox_class) {
   return v1alpha1::SandboxClass_Name(sandbox_class);
 }
 
-bool same(const core::CgroupLimits& a, const core::CgroupLimits& b) {
-  return a.memory_bytes == b.memory_bytes && a.cpu_milli == b.cpu_milli && a.pids == b.pids;
-}
-
 bool same(const Workers::Measured& a, const Workers::Measured& b) {
   if (!a || !b) {
     return a.has_value() == b.has_value() && a.error().message() == b.error().message();
   }
-  return a->budget.memory_bytes == b->budget.memory_bytes &&
-         a->budget.cpu_milli == b->budget.cpu_milli && a->pids == b->pids;
+  return a->budget == b->budget && a->pids == b->pids;
 }
 
 }  // namespace
@@ -242,7 +237,7 @@ Workers::PoolLimits Workers::owed() const {
     for (std::int32_t ordinal = 0; ordinal < replicas(*pool); ++ordinal) {
       std::string name = worker_name(pool->metadata().name(), ordinal);
       const auto applied = applied_.find(name);
-      if (applied == applied_.end() || !same(applied->second, limits)) {
+      if (applied == applied_.end() || applied->second != limits) {
         out.emplace(std::move(name), limits);
       }
     }

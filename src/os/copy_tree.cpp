@@ -150,8 +150,7 @@ class Copier final : public TreeVisitor {
         return {};
       }
     }
-    const UniqueFd from(
-        ::openat(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const UniqueFd from = open_entry(dir, name);
     struct stat info{};
     if (!from || ::fstat(from.get(), &info) != 0) {
       return fail(failed("open", name));
@@ -268,8 +267,7 @@ class Syncer final : public TreeVisitor {
     if (!S_ISREG(info.st_mode)) {
       return {};
     }
-    const UniqueFd file(
-        ::openat(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const UniqueFd file = open_entry(dir, name);
     return file && ::fsync(file.get()) == 0 ? Status{} : fail(failed("fsync", name));
   }
 

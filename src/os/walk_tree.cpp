@@ -84,6 +84,11 @@ Status descend(const UniqueFd& fd, const std::string& name, std::vector<Level>& 
 
 }  // namespace
 
+UniqueFd open_entry(int dir, const std::string& name) {
+  return UniqueFd(
+      ::openat(dir, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
 Status walk_tree(const UniqueFd& top, TreeVisitor& visitor) {
   UniqueFd current(::openat(top.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!current) {

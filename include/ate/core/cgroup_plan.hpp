@@ -11,6 +11,8 @@ struct CgroupLimits {
   std::int64_t memory_bytes = 0;
   std::int64_t cpu_milli = 0;
   std::int64_t pids = 0;
+
+  bool operator==(const CgroupLimits&) const = default;
 };
 
 /// One write into a cgroup v2 directory. `optional`: the file may be missing (its absence costs

@@ -17,6 +17,8 @@ struct OverheadTerms {
 struct Budget {
   std::int64_t memory_bytes = 0;
   std::int64_t cpu_milli = 0;
+
+  bool operator==(const Budget&) const = default;
 };
 
 struct GuestSize {

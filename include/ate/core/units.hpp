@@ -21,5 +21,7 @@ namespace ate::core {
 [[nodiscard]] Result<std::int64_t> parse_count(std::string_view text);
 /// 1073741824 -> "1Gi"; the largest binary unit that divides, else bytes.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
+/// 2000 -> "2", 500 -> "500m".
+[[nodiscard]] std::string format_cpu(std::int64_t milli);
 
 }  // namespace ate::core

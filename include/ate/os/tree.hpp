@@ -33,6 +33,10 @@ class TreeVisitor {
 /// mount (InUse) and no tree deeper than kDeepestTree (InvalidValue).
 [[nodiscard]] Status walk_tree(const UniqueFd& top, TreeVisitor& visitor);
 
+/// Opens what a walk met as a regular file, for reading. It may be something else by now: nothing
+/// is followed, waited for or taken as a terminal. Empty: errno says why.
+[[nodiscard]] UniqueFd open_entry(int dir, const std::string& name);
+
 struct CopyOptions {
   /// Sees each entry of the source as it was when it was copied.
   TreeVisitor* observer = nullptr;

@@ -89,11 +89,11 @@ Result<Leaf> Leaf::create(const Place& place) {
   return leaf;
 }
 
-Leaf Leaf::open(const std::string& directory, bool keep_worker) {
+Leaf Leaf::open(const std::string& directory) {
   Leaf leaf;
   if (Result<os::Cgroup> group = os::Cgroup::open(directory)) {
     leaf.group_ = std::move(*group);
-    leaf.keep_worker_ = keep_worker;
+    leaf.keep_worker_ = true;
   }
   return leaf;
 }

@@ -30,8 +30,9 @@ class Leaf {
 
   /// Makes it, with limits where enforced; the worker's directory too when it is missing.
   [[nodiscard]] static Result<Leaf> create(const Place& place);
-  /// Opens one that may be there; an empty Leaf when it is not.
-  [[nodiscard]] static Leaf open(const std::string& directory, bool keep_worker);
+  /// Opens one that may be there; an empty Leaf when it is not. Its worker's directory is left to
+  /// the caller.
+  [[nodiscard]] static Leaf open(const std::string& directory);
 
   [[nodiscard]] bool exists() const noexcept { return group_.has_value(); }
 

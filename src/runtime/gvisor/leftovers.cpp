@@ -102,7 +102,7 @@ class Finder {
       }
       netns_of_[record.netns_id] = {uid, *serial};
       leaf_of_[record.cgroup] = {uid, *serial};
-      const Leaf leaf = Leaf::open(record.cgroup, true);
+      const Leaf leaf = Leaf::open(record.cgroup);
       const bool live =
           leaf.exists() ? leaf.populated() : !processes_by_root(layout.directory).empty();
       found_.push_back(
@@ -120,7 +120,7 @@ class Finder {
       if (!serial || own_leaves_.contains(path)) {
         continue;  // control files, foreign groups, ours
       }
-      const Leaf leaf = Leaf::open(path, true);
+      const Leaf leaf = Leaf::open(path);
       if (leaf.exists()) {
         const GuestKey owner = leaf_of_[path];
         found_.push_back({.kind = "cgroup",
@@ -201,7 +201,7 @@ async::Task<Result<bool>> until_gone(std::string directory) {
 }
 
 async::Task<Status> purge_leaf(Services& services, std::string directory) {
-  auto leaf = std::make_shared<Leaf>(Leaf::open(directory, services.options.enforcement));
+  auto leaf = std::make_shared<Leaf>(Leaf::open(directory));
   ATE_CO_TRY(leaf->kill());
   const Result<bool> empty = co_await async::with_deadline(
       services.options.deadlines.reap, "waiting for cgroup " + directory, until_empty(leaf));

@@ -23,14 +23,6 @@ v1alpha1::Worker worker(const World& w, const std::string& name) {
   return *w.engine->worker(name).value();
 }
 
-async::Task<void> until(World& w, std::function<bool()> condition) {
-  for (int i = 0; i < 5000 && !condition(); ++i) {
-    co_await async::sleep_for(std::chrono::milliseconds(1));
-  }
-  REQUIRE(condition());
-  static_cast<void>(w);
-}
-
 }  // namespace
 
 TEST_CASE("budgets: a pool's limits are written to its workers and read back as their budget") {
@@ -42,9 +34,9 @@ TEST_CASE("budgets: a pool's limits are written to its workers and read back as 
     std::function<bool()> written = [&] {
       return tree.groups.at("small-3/memory.max") == "1073741824";
     };
-    co_await until(w, written);
+    co_await w.until(written);
     std::function<bool()> seen = [&] { return !worker(w, "small-0").terms().empty(); };
-    co_await until(w, seen);
+    co_await w.until(seen);
     const v1alpha1::Worker shown = worker(w, "small-0");
     CHECK(shown.budget().budget_memory_bytes() == kGiB);
     CHECK(shown.terms(2).source() == "/tree/small-0/memory.max");
@@ -111,7 +103,7 @@ TEST_CASE("budgets: limits that do not take and trees that can't be read place n
     async::TaskScope tasks(w.context, [](const std::string&, const std::string&) {});
     tasks.spawn("housekeeping", w.engine->housekeeping());
     std::function<bool()> mended = [&] { return worker(w, "small-0").problem().empty(); };
-    co_await until(w, mended);
+    co_await w.until(mended);
     co_await must(w.resume("a"));
     co_await tasks.close();
   });
@@ -128,7 +120,7 @@ TEST_CASE("budgets: pools that promise more than their tree has are refused with
     std::function<bool()> known = [&] {
       return w.engine->capacity(nullptr).tree_memory_bytes() == 3 * kGiB;
     };
-    co_await until(w, known);
+    co_await w.until(known);
     const v1alpha1::Capacity capacity =
         w.engine->capacity(w.templates.templates.at("counter").get());
     REQUIRE(capacity.pools_size() == 2);
